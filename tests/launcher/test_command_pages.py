@@ -262,20 +262,6 @@ def test_a_shell_inside_knows_the_functions_that_are_exported_alone() -> None:
     assert parse_line(f"{functions}\nexport -f go\nbash -c other").launcher == "opaque"
 
 
-def test_variables_and_programs_of_an_image_are_named() -> None:
-    text = (
-        "FROM x\nENV NCCL_DEBUG=INFO \\\n    PYTHONUNBUFFERED=1\nENV HF_TOKEN hf\nENV PIP_NO_CACHE_DIR=1\n"
-        'ENTRYPOINT ["/app/entry.sh"]\nCMD ["torchrun", "a.py"]\n'
-    )
-    parsed = parse_line(text)
-    assert parsed.env == {"NCCL_DEBUG": "INFO"}
-    assert [one.partition(":")[0] for one in parsed.dropped] == [
-        "ENV PYTHONUNBUFFERED, HF_TOKEN",
-        "FROM x",
-        "ENTRYPOINT /app/entry.sh",
-    ]
-
-
 @pytest.mark.parametrize(
     "order", ["--master_port 1 --rdzv_endpoint h:2", "--rdzv_endpoint h:2 --master_port=1"]
 )

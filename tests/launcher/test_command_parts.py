@@ -124,64 +124,6 @@ resources:
   instance_count: 2
   shm_size: 8g
 """
-_CONDOR = """\
-universe = docker
-docker_image = x
-executable = a.sh
-arguments = 1
-environment = "A=1"
-getenv = True
-initialdir = src
-transfer_input_files = a
-machine_count = 2
-request_memory = 4G
-request_gpus = 2
-log = a.log
-queue
-"""
-_UNIT = """\
-[Service]
-User=ana
-WorkingDirectory=/srv/x
-EnvironmentFile=/etc/x
-Environment=A=1
-ExecStartPre=/bin/prepare
-LimitMEMLOCK=infinity
-ExecStart=/usr/bin/torchrun --nproc_per_node 2 a.py
-Restart=always
-"""
-_SUPERVISOR = """\
-[program:x]
-command=torchrun a.py
-directory=/srv
-environment=A="1",B=2
-user=ana
-autostart=true
-"""
-_TOX = """\
-[testenv:x]
-setenv = A=1
-passenv = *
-changedir = src
-commands_pre = python b.py
-commands = torchrun a.py
-"""
-_DOCKER = """\
-FROM base AS first
-ENV NCCL_DEBUG=INFO
-FROM first
-ARG COUNT=2
-SHELL ["/bin/bash", "-c"]
-USER ana
-ENV LD_LIBRARY_PATH=/x
-ENV OMP_NUM_THREADS=$COUNT
-ENV NAME=1
-RUN pip install x
-COPY . /w
-WORKDIR /w
-EXPOSE 80
-CMD torchrun --nproc_per_node 2 a.py --name $NAME
-"""
 _CELL = """\
 import os
 os.environ.update({"A": "1"})
@@ -223,7 +165,7 @@ inputs = ["x"]
 clean-env = true
 description = "trains"
 """
-_OUTSIDE = ("import os", "EXPOSE 80", "queue", "# of the team", "FROM first")
+_OUTSIDE = ("import os", "# of the team")
 """Parts without an effect that are no keys."""
 
 
@@ -246,11 +188,7 @@ def _key(part: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        *(_POD, _COMPOSE, _WORKFLOW, _SKY, _AZURE, _CONDOR, _UNIT, _SUPERVISOR, _TOX, _DOCKER, _CELL),
-        *(_LAUNCH_JSON, _TASK_JSON, _PIXI),
-    ],
+    "text", [*(_POD, _COMPOSE, _WORKFLOW, _SKY, _AZURE, _CELL, _LAUNCH_JSON, _TASK_JSON, _PIXI)]
 )
 def test_each_part_of_a_file_is_read_or_named_or_harmless(text: str) -> None:
     whole = parse_line(text)
@@ -319,11 +257,6 @@ def test_the_launch_in_a_container_of_srun_is_typed_out() -> None:
 @pytest.mark.parametrize(
     ("text", "program", "args"),
     [
-        ('FROM x\nENTRYPOINT ["./train.sh"]\nCMD ["config.yaml"]\n', "./train.sh", ("config.yaml",)),
-        ('FROM x\nENTRYPOINT ["./prepare.sh"]\nCMD ["torchrun", "a.py"]\n', "a.py", ()),
-        ('FROM x\nENTRYPOINT ["x.sh"]\nCMD ["run.py", "1"]\n', "x.sh", ("run.py", "1")),
-        ('FROM x\nENTRYPOINT ["/e.sh"]\nCMD ["./run.sh"]\n', "./run.sh", ()),
-        ('FROM x\nENTRYPOINT ["python", "a.py"]\nCMD []\n', "a.py", ()),
         ("for i in {0..0}; do torchrun a.py $i; done", "a.py", ("0",)),
         ("services:\n  a:\n    environment:\n    - B=1\n    command: bash run.sh\n", "bash", ("run.sh",)),
         (".PHONY: a.py\nn = 2\n\na.py:\n\ttorchrun --nproc_per_node=$(n) $@ --lr 1\n", "a.py", ("--lr", "1")),

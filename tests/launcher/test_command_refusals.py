@@ -176,7 +176,6 @@ LAUNCH = "torchrun --nproc_per_node 2 a.py $X"
                 ("$@", "while shift; do :; done\ntorchrun a.py $1"),
                 ("$@", 'shift $((NONE))\ntorchrun a.py "$@"'),
                 ("$@", 'for f in *; do set -- "$@" $f; shift; done\ntorchrun a.py ${@: -1} $1'),
-                ("${L[1]}", 'if grep -q a b; then L[1]=c; fi\ntorchrun a.py "${L[@]}"'),
                 ("$X", "for X in *.py; do :; done\ntorchrun a.py $X"),
                 ("$X", "for ((X = 0; X < NONE; X++)); do :; done\ntorchrun a.py $X"),
                 ("$NCCL_DEBUG", "if grep -q a b; then declare -x NCCL_DEBUG=1; fi\ntorchrun a.py"),
@@ -189,6 +188,22 @@ LAUNCH = "torchrun --nproc_per_node 2 a.py $X"
                 ("unset -f f", "f"),
                 ("alias f='torchrun b.py'", "f"),
                 ("alias torchrun='torchrun --nproc_per_node 2'", "f"),
+            )
+        ),
+        *(
+            (text, f"has {shown}", "value")  # what is not read
+            for shown, text in (
+                ("${L[@]}", 'L=(a b); if grep -q a b; then L[1]=c; fi\ntorchrun a.py "${L[@]}"'),
+                ("${L[0]}", 'L=(a b); L[1]=c\ntorchrun a.py "${L[0]}"'),
+                ("${T[k]:-1}", "declare -A T=([k]=v)\ntorchrun a.py ${T[k]:-1}"),
+                ("${#T[@]}", "declare -A T; T[k]=v\ntorchrun a.py ${#T[@]}"),
+                ("$OPTIND", "set -- -n 4; while getopts n: o; do N=1; done\ntorchrun a.py $OPTIND"),
+                ("$o", "f() { while getopts n: o; do :; done; }\nf -n 4; torchrun a.py $o"),
+                ("$X", "v=12; [[ $v =~ ^[0-9]+$ ]] && X=1\ntorchrun a.py $X"),
+                ("$X", "[[ a < b ]] && X=1\ntorchrun a.py $X"),
+                ("$((1 << 2))", "torchrun a.py $((1 << 2))"),
+                ("$(echo a,b | cut -d, -f1)", "torchrun a.py $(echo a,b | cut -d, -f1)"),
+                ("$(f)", "f() { echo a; return 1; }\ntorchrun a.py $(f)"),
             )
         ),
         ("declare -n R=X; X=1; R=2; torchrun a.py $X", "$X (declare -n)", "value"),

@@ -137,7 +137,7 @@ def test_a_launcher_by_path_names_its_interpreter() -> None:
     assert parse_line("/opt/e/bin/accelerate launch a.py").python == "/opt/e/bin/python"
     assert parse_line("bin/torchrun a.py").python == "bin/python"
     assert parse_line("./torchrun a.py").python == ""
-    image = 'FROM pytorch/pytorch\nCMD ["/opt/e/bin/torchrun", "a.py"]'
+    image = "image: pytorch/pytorch\ncommand: [/opt/e/bin/torchrun, a.py]\n"
     assert parse_line(image).python == "python", "a path of an image is none of a host"
 
 

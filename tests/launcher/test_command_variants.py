@@ -147,7 +147,6 @@ _WAYS: Mapping[str, Callable[[Launch], str]] = {
     "a task of SkyPilot": lambda one: f"resources:\n  accelerators: L4:8\nrun: |\n  {one.line}\n",
     "a container": _container,
     "a service": _service,
-    "an image": lambda one: f"FROM x\nCMD {json.dumps(('env', *_unquoted(one), *one.words))}\n",
     "a Makefile": lambda one: ".PHONY: a\na:\n\t" + one.line.replace("$", "$$") + "\n",
     "a justfile": lambda one: f"a:\n    {one.line}\n",
     "package.json": lambda one: json.dumps({"scripts": {"a": one.line}}),

@@ -114,7 +114,7 @@ def test_scripts_are_read_as_a_shell_reads_them() -> None:
     """Launch scripts with conditions, files in place, arguments, arrays and what follows the launch."""
     assert len(SCRIPTS) >= 300
     check_outcomes(SCRIPTS)
-    assert sum("refused" in text for text in SCRIPTS) < len(SCRIPTS) * 0.3
+    assert sum("refused" in text for text in SCRIPTS) < len(SCRIPTS) * 0.32
 
 
 def check_outcomes(texts: list[dict[str, Any]]) -> None:

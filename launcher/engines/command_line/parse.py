@@ -35,8 +35,8 @@ _LAUNCHER_INSIDE = re.compile(
 _OF_MACHINE = re.compile(
     r"\$\{?([A-Za-z_]\w*)|(?:\$\(|`|&&[ ]?|;[ ]?)(?P<here>pwd)\b|(?<![\w/~])~(?=/)", re.ASCII
 )
-_NAMES_IMAGE = re.compile(r"^[ \t]*(?:- )?(?:image:[ \t]*|FROM[ \t]+)\S", re.MULTILINE)
-"""A manifest or a Dockerfile, whose paths of programs are those of its image."""
+_NAMES_IMAGE = re.compile(r"^[ \t]*(?:- )?image:[ \t]*\S", re.MULTILINE)
+"""A manifest, whose paths of programs are those of its image."""
 _ALONE = "paste the command alone"
 _MOST_WRAPPERS = 500  # of assignments in front of a command too
 

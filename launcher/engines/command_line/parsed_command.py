@@ -72,7 +72,6 @@ class Task:
     needs: tuple[str, ...] = ()  # names of the tasks that run before it
     head: str = ""  # what sets the variables of the file
     is_certain: bool = True  # the file is surely one of tasks
-    starts: bool = False  # it surely starts something: a container's own script
 
 
 CONDAS = ("conda", "mamba", "micromamba", "pyenv")

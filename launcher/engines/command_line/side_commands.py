@@ -9,7 +9,7 @@ from launcher.engines.command_line import refusals
 from launcher.engines.command_line.option_reader import read_options
 from launcher.engines.command_line.options import RANK_LOGS, Table
 from launcher.engines.command_line.parsed_command import CONDAS, Environment
-from launcher.engines.command_line.shell.terminals import SENTENCE, read_lock, read_terminal
+from launcher.engines.command_line.shell.terminals import SENTENCE, read_terminal
 from launcher.engines.command_line.shell.words import Word, is_assignment
 from launcher.engines.command_line.tables import side_programs as tables
 from launcher.engines.command_line.tables.mpirun_srun import PREFIXES
@@ -134,13 +134,12 @@ def _sets_variable(name: str, first: Sequence[Word]) -> bool:
 
 
 def _asks_itself(words: Sequence[Word]) -> bool:
-    """Whether a command only prints what its program knows, or takes a lock for those behind it."""
+    """Whether a command only prints what its program knows."""
     name, option = posixpath.basename(words[0].text), words[1].text if len(words) == 2 else ""
     of_numactl = name == "numactl" and option in ("-H", "--hardware", "-s", "--show")
-    is_lock = name == "flock" and read_lock(words, 0) == len(words)
     of_version = option in ("--version", "-V") if is_python(words[0]) else option in ("--version", "--help")
     of_version = of_version and not has_launcher(words[:1])
-    return of_numactl or is_lock or of_version
+    return of_numactl or of_version
 
 
 def reads_commands(word: str) -> bool:
@@ -165,18 +164,9 @@ def program_words(words: Sequence[Word]) -> tuple[Word, ...]:
         at = next(behind, at)
     elif at < len(words) and (table := PREFIXES.get(posixpath.basename(words[at].text))) is not None:
         at = _behind_prefix(words, at, table)
-    if at < len(words) and posixpath.basename(words[at].text) == "flock":
-        return _under_lock(words[at:])
     program = "".join(word.text for word in words[at + 2 : at + 3])
     is_run = [word.text for word in words[at : at + 2]] in _RUNS and program[:1] not in ("", "-")
     return tuple(words[at + 2 * is_run :])
-
-
-def _under_lock(words: Sequence[Word]) -> tuple[Word, ...]:
-    """Return the command that `flock` keeps a lock for; the whole where it has none."""
-    behind = tuple(words[read_lock(words, 0) :])
-    is_text = len(behind) == 1 and words[-2].text in ("-c", "--command")
-    return tuple(map(Word, behind[0].text.split())) if is_text else behind or tuple(words)
 
 
 def _behind_prefix(words: Sequence[Word], at: int, table: Table) -> int:

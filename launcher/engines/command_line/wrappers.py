@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from launcher.engines.command_line.parsed_command import Environment
 from launcher.engines.command_line.remedies import refused_program
-from launcher.engines.command_line.shell.terminals import SENTENCE, after_options, read_lock, read_terminal
+from launcher.engines.command_line.shell.terminals import SENTENCE, after_options, read_terminal
 from launcher.engines.command_line.shell.words import Word
 from launcher.engines.command_line.side_commands import INTERPRETER, find_launcher, has_launcher, is_python
 from launcher.engines.command_line.tables import wrappers as tables
@@ -43,22 +43,21 @@ def strip_wrapper(words: Sequence[Word], start: int) -> Around | None:
     if terminal is not None and terminal.start < terminal.end:
         said = (f"{name}: {SENTENCE}",)
         return Around(terminal.start, directory=terminal.directory, dropped=said, end=terminal.end)
-    if name == "flock":
-        return Around(read_lock(words, start), dropped=("flock: gpulaunch starts one run at a time itself",))
     behind = _after_flags(words, start + 1, ("-u", "-g")) if name == "sudo" else len(words)
     if behind < len(words) and words[behind].text in tables.CONTAINERS:
         return strip_wrapper(words, behind)
     if name in tables.REFUSED and (text == name or text.startswith("/")):  # ./watch is the user's own
-        if name == "tox" and (inside := _tox_command(words, start)):
-            return Around(inside, dropped=(f"tox exec: {INTERPRETER}",))
         raise refused_program(name, words[start + 1 :])
     if name == "env" and not is_split_text(words, start):
         return _strip_env(words, start)
     if name in tables.TRANSPARENT:
         after = _after_flags(words, start + 1, tables.VALUE_FLAGS.get(name, ()))
-        return Around(
-            min(after + tables.OPERANDS.get(name, 0), len(words)), dropped=(tables.TRANSPARENT[name],)
+        after += tables.OPERANDS.get(name, 0)
+        after += name == "flock" and [word.text for word in words[after : after + 1]] in (
+            ["-c"],
+            ["--command"],
         )
+        return Around(min(after, len(words)), dropped=(tables.TRANSPARENT[name],))
     return _strip_tool(words, start, name)
 
 
@@ -89,12 +88,6 @@ def explain_empty(words: Sequence[Word]) -> str:
 def strips_program(name: str) -> bool:
     """Return whether a program is one around commands."""
     return name in (*tables.REFUSED, *tables.TRANSPARENT, *tables.RUNNERS, *tables.OTHERS)
-
-
-def _tox_command(words: Sequence[Word], start: int) -> int:
-    """Return where the command of `tox exec -- COMMAND` starts, 0 for any other use of tox."""
-    texts = [word.text for word in words[start:]]
-    return start + texts.index("--") + 1 if "exec" in texts and "--" in texts else 0
 
 
 def _runs_command(words: Sequence[Word], start: int, tool: str) -> bool:

@@ -23,8 +23,30 @@ _DIRECTIVE = re.compile(
 )
 _LITERAL = re.compile(r"(?P<indent> *)[A-Z][^\n]*::(?P<kind>)[ \t]*")  # a sentence above an indented block
 _OPTION = re.compile(r"[ \t]+:[\w-]+:.*")
-_OTHER = ("python", "py", "json", "toml", "text", "txt", "output", "log", "ini", "latex", "cpp", "c")
-"""Languages of blocks that hold no command."""
+_OTHER = (
+    "python",
+    "py",
+    "json",
+    "toml",
+    "text",
+    "txt",
+    "output",
+    "log",
+    "ini",
+    "latex",
+    "cpp",
+    "c",
+    "powershell",
+    "pwsh",
+    "ps1",
+    "bat",
+    "batch",
+    "cmd",
+    "fish",
+    "csh",
+    "dockerfile",
+)
+"""Languages of blocks that hold no command, or none that is read."""
 
 _MANIFEST = ("yaml", "yml")  # a file of settings, where it has no launch
 

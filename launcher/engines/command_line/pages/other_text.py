@@ -1,12 +1,12 @@
 """Texts of other kinds: what a program printed, a rule of a workflow, XML, a part of Python. Pure."""
 
-from launcher.engines.command_line.launch_patterns import LAUNCH_INSIDE, LAUNCH_LINE
+from launcher.engines.command_line.launch_patterns import LAUNCH_LINE
 from launcher.engines.command_line.pages.blocks import is_printed
+from launcher.engines.command_line.pages.other_shells import refused_text
 from launcher.engines.command_line.pages.python_text import refuse_python
 from launcher.errors import CommandRefused
 from preflight import regex as re
 
-_PASTE = "paste the command that trains, from torchrun, accelerate or python on"
 _XML = "XML"
 _OTHERS = (
     (re.compile(r"\s*<(?:\?xml\b|[A-Za-z][\w.-]*(?:\s+[\w:.-]+=\"[^\"<>]*\")+\s*/?>)"), _XML),
@@ -15,7 +15,7 @@ _OTHERS = (
     (re.compile(r"\s*job[ \t]+\"[^\"\n]*\"[ \t]*\{[ \t]*\n"), "a job of Nomad"),
     (re.compile(r"(?:.*\n)*?pipeline[ \t]*\{[ \t]*\n"), "a pipeline of Jenkins"),
 )
-_LONGEST, _SHOWN = 100_000, 200
+_LONGEST = 100_000
 
 
 def refuse_other_text(text: str) -> None:
@@ -26,11 +26,9 @@ def refuse_other_text(text: str) -> None:
     if is_printed(text):
         raise CommandRefused(
             "the text is what a program printed, and not a command",
-            f"{_PASTE}; gpulaunch diagnose FILE reads such a log",
+            "paste the command that trains, from torchrun, accelerate or python on; gpulaunch diagnose FILE"
+            " reads such a log",
         )
     what = next((what for pattern, what in _OTHERS if pattern.match(text)), "")
     if what and not (what == _XML and LAUNCH_LINE.search(text)):  # a page of HTML
-        lines = (line.strip(" \t\"'").removeprefix("sh '") for line in text.split("\n"))
-        launch = next(filter(LAUNCH_INSIDE.search, lines), "")
-        filled = f", its names filled in: gpulaunch run --hosts A,B -- {launch[:_SHOWN]}"
-        raise CommandRefused(f"the text is {what}, and not a command", f"{_PASTE}{filled if launch else ''}")
+        raise refused_text(what, text)

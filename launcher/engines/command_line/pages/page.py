@@ -10,17 +10,16 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 from launcher.engines.command_line import refusals
-from launcher.engines.command_line.dialects.posix_text import with_posix_syntax
 from launcher.engines.command_line.launch_patterns import LAUNCH, LAUNCH_LINE
 from launcher.engines.command_line.manifests.command_keys import flow_words, scalar
 from launcher.engines.command_line.manifests.manifest import command_of_manifest
 from launcher.engines.command_line.pages.blocks import CONTINUED, blocks_of_page, with_continued
 from launcher.engines.command_line.pages.notebook_cells import FUNCTION, commands_of_notebook, shell_of_cell
+from launcher.engines.command_line.pages.other_shells import refuse_other_shell, with_posix_syntax
 from launcher.engines.command_line.pages.python_text import refuse_python
 from launcher.engines.command_line.shell.bracket_tests import Files
 from launcher.engines.command_line.side_commands import say_left_out
 from launcher.engines.command_line.tables.side_programs import PROBES
-from launcher.engines.command_line.task_files.condor import command_of_condor
 from launcher.engines.command_line.task_files.editor_config import command_of_editor
 from preflight import regex as re
 
@@ -60,11 +59,11 @@ _INVISIBLE = {
 """Characters that a page puts between words, and no person types."""
 
 _TASKS = re.compile(
-    r"^(?:\[[^\n]*\][ \t]*$|\.RECIPEPREFIX\b|[\w.-]+:[ \t]*;|[^\s#][^\n:]*:[^\n]*\n\s|[ \t]*FROM[ \t])"
+    r"^(?:\[[^\n]*\][ \t]*$|\.RECIPEPREFIX\b|[\w.-]+:[ \t]*;|[^\s#][^\n:]*:[^\n]*\n\s)"
     r"|\A\s*\{",
     re.MULTILINE | re.IGNORECASE,
 )
-"""What a file of tasks has: a section, a recipe, an image, or one object of JSON."""
+"""What a file of tasks has: a section, a recipe, or one object of JSON."""
 
 _OF_MAKE = re.compile(
     r"\n\t|^(?:\.PHONY[ \t]*:|\.RECIPEPREFIX\b|[\w.-]+:[ \t]*;|[A-Za-z_]\w*[ \t]*[:?]=)", re.MULTILINE
@@ -124,6 +123,8 @@ def commands_text(text: str, environ: Mapping[str, object] | None = None, files:
     text = blocks_of_page(_OF_TRACE.sub(_traced, text) if _TRACED.match(text) else text)
     refuse_python(text)
     document = _document(text, known, files)
+    if document is None:
+        refuse_other_shell(text)
     text = _without_template(text) if document is None and "{%" in text else text
     text = _recipe(_without_numbers(_argv_text(text)), known, files) if document is None else document
     at_once = "of cron; a launch starts at once"
@@ -179,7 +180,7 @@ def _recipe(text: str, environ: Mapping[str, str], files: Files | None) -> str:
 
 def _document(text: str, environ: Mapping[str, str], files: Files | None) -> str | None:
     """Return the commands of a file of an editor, a cluster or a project; None for any other text."""
-    command = command_of_editor(text) or command_of_condor(text) or command_of_manifest(text)
+    command = command_of_editor(text) or command_of_manifest(text)
     if command is not None or not _TASKS.search(text):
         return command
     from launcher.engines.command_line.task_files.task_choice import launches_of_tasks  # noqa: PLC0415 - few texts are one

@@ -9,7 +9,9 @@ from launcher.engines.command_line.shell.words import Word
 from preflight import regex as re
 
 _OPERAND = re.compile(r"\$?\{?([A-Za-z_]\w*)\}?|\$\{?([1-9]\d{0,3})\}?", re.ASCII)
-_ARITHMETIC = re.compile(r"[\d\s+*/%()<>=!&|^~?:-]{1,120}", re.ASCII)
+_ARITHMETIC = re.compile(r"(?!.*(?:<<|>>))(?:[\d\s+*/%()<>=!?:-]|&&|\|\|){1,120}", re.ASCII | re.DOTALL)
+"""Without bits and shifts, which no launch script has."""
+
 _CALCULATED = re.compile(
     r"\s*(?P<name>[A-Za-z_]\w*)\s*(?:(?P<mark>[+*/%-]?)=(?P<expression>[^=].*)|(?P<step>\+\+|--))\s*",
     re.ASCII,
@@ -20,9 +22,6 @@ _SETS = re.compile(
     r"|\b([A-Za-z_]\w*)(?:\[[^\[\]]*\])?\s*(?:\+\+|--|(?:<<|>>|[+*/%&|^-])?=(?!=))",
     re.ASCII,
 )
-_GROUP = re.compile(r"\([^()]*\)")
-_BITS = re.compile(r"[&|^]")
-_TRUTHS = re.compile(r"[=!?]|\b(?:and|or)\b|(?<![<>])[<>](?![<>])")
 
 
 def _quotient(left: int, right: int) -> int:
@@ -33,18 +32,12 @@ def _quotient(left: int, right: int) -> int:
 
 _OPERATORS: dict[type[ast.AST], Callable[..., int]] = {
     ast.USub: operator.neg,
-    ast.Invert: operator.invert,
     ast.Not: operator.not_,
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: _quotient,
     ast.Mod: lambda left, right: left - right * _quotient(left, right),
-    ast.LShift: lambda left, right: left << _shift(right),
-    ast.RShift: lambda left, right: left >> _shift(right),
-    ast.BitAnd: operator.and_,
-    ast.BitOr: operator.or_,
-    ast.BitXor: operator.xor,
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
@@ -71,8 +64,6 @@ def evaluate_arithmetic(text: str, values: Values) -> int | None:
     if not _ARITHMETIC.fullmatch(filled):
         return None
     filled = _with_choice(filled).replace("&&", " and ").replace("||", " or ")
-    if _needs_parentheses(filled):
-        return None
     filled = " ".join(re.sub(r"!(?!=)", " not ", filled).split())  # places are those of one line
     try:
         tree = ast.parse(filled, mode="eval")
@@ -117,23 +108,6 @@ def _in_64_bits(number: int) -> int:
     if not -1 << 63 <= number < 1 << 63:
         raise ValueError(number)
     return number
-
-
-def _shift(places: int) -> int:
-    """Return a number of places; raises ValueError for one that no 64 bits have."""
-    if not 0 <= places <= _LARGEST[1]:
-        raise ValueError(places)
-    return places
-
-
-def _needs_parentheses(text: str) -> bool:
-    """Whether bits and comparisons are in one group: C compares first, Python last."""
-    while text:
-        groups = _GROUP.findall(text) or [text]
-        if any(_BITS.search(group) and _TRUTHS.search(group) for group in groups):
-            return True
-        text = _GROUP.sub("0", text) if groups != [text] else ""
-    return False
 
 
 def _binds_otherwise(text: str, tree: ast.AST) -> bool:

@@ -22,7 +22,7 @@ from launcher.engines.command_line.shell.bracket_tests import (
     opposite,
     tested_text,
 )
-from launcher.engines.command_line.shell.variables import ASIDE, PIPEFAIL, Values
+from launcher.engines.command_line.shell.variables import ASIDE, PIPEFAIL, Values, arguments
 from launcher.engines.command_line.shell.words import Word, is_assignment
 from launcher.engines.command_line.tables.side_programs import PROBES
 from launcher.errors import CommandRefused
@@ -195,7 +195,8 @@ class ShellBlocks:
             "".join(bare[:1]) in ("true", "false", ":") and (end in ("&&", "||") or len(bare) == 1)
         ):
             status, self.status = self.status, None
-            self._follow(words, _answered(texts) if status is None else status, end)
+            is_open = bare[:1] == ["getopts"] and arguments(values)  # which are not read
+            self._follow(words, None if is_open else _answered(texts) if status is None else status, end)
         else:
             return False
         return True

@@ -110,10 +110,7 @@ class _Output:
         shell, given = self.shell, self.piped
         is_part = end == "|" or given is not None
         _require(shell.blocks.runs, shell.parts == is_part)
-        if words[0].text in LEAVES:
-            _require(not is_part)
-            self._leave(*(word.text for word in words))
-            return
+        _require(words[0].text not in LEAVES)
         if words[0] == INPUT:
             given, words = words[1].text if words[1].is_known else None, words[2:]
         words = words[1:] if words[:1] == (Word("command"),) and words[1:2] != (Word("-v"),) else words
@@ -137,16 +134,6 @@ class _Output:
         elif not (all(map(is_assignment, words)) or _SILENT.match(" ".join(word.text for word in words))):
             return shell.take_arguments(words)
         return shell.prepare(words)
-
-    def _leave(self, name: str, *codes: str) -> None:
-        """Take `break`, `continue`, `return` or `exit`."""
-        shell = self.shell
-        of_loop = name in ("break", "continue")
-        _require(not shell.groups, all(map(str.isdecimal, codes)), not of_loop or (shell.loops and not codes))
-        shell.blocks.status = of_loop or (codes == ("0",) if codes else shell.blocks.last)
-        _require(name != "return" or shell.returns)
-        shell.blocks.code = codes[0] if codes and not of_loop else shell.blocks.code
-        shell.left = name
 
 
 def _without_options(words: tuple[Word, ...]) -> tuple[Word, ...]:

@@ -14,7 +14,6 @@ from launcher.engines.command_line.shell.block_extents import CLOSERS, find_keyw
 from launcher.engines.command_line.shell.blocks import ALONE, Command, ShellBlocks
 from launcher.engines.command_line.shell.bracket_tests import Answer
 from launcher.engines.command_line.shell.doubts import define, forget_counter
-from launcher.engines.command_line.shell.getopts import asks_options, end_of_options, read_options
 from launcher.engines.command_line.shell.replay_limits import Replays
 from launcher.engines.command_line.shell.state import ShellState, Surroundings
 from launcher.engines.command_line.shell.subshells import ENDS, Subshells, is_subshell, may_have_subshell
@@ -30,6 +29,7 @@ _REDIRECTION = re.compile(r"&?\d?(>>?|<)(&(\d|-)?)?$")
 _FUNCTION = re.compile(r"[ \t]*\)\s*(?:\{(?=\s)|\((?!\())")
 _NAME = re.compile(r"[A-Za-z_][\w:.-]*", re.ASCII)
 _ARGUMENTS = re.compile(r"\$(?:[@*]|\{[@*])")
+_GETOPTS = re.compile(r"\s*getopts[ \t]+\S+[ \t]+(\w+)")
 _TEXT_OF_EVAL = "its text is the command"
 
 
@@ -306,31 +306,20 @@ class CommandReader:
         start = self.tokens.at
         do = self._find(start, "do")
         condition = self.text[start : do[0]] if do is not None else ""
-        options = asks_options(condition) if do is not None else None
-        given = arguments(self.shell.values) if options is not None else None
         wanted = kind == "while"
         is_test = re.match(r"\s*(?:!\s*)?(?:\[|\(\(|test\b)", condition)
-        if do is None or not (given or (is_test and self._decided(condition) is wanted)):
+        if do is None or not (is_test and self._decided(condition) is wanted):
+            if (options := _GETOPTS.match(condition)) is not None and arguments(self.shell.values):
+                for name in (options[1], "OPTARG", "OPTIND"):  # which are not read
+                    self.shell.forget(name, is_exported=False, why="set by getopts")
             self._enter_subshell(kind)
             yield self._taken(), ";"
             return
         self.words.clear()
         self.tokens.seek(do[0])
         body = self._loop_body() or ""
-        if options is not None and given:
-            yield from self._options(*options, given, body)
-            return
         again = iter(lambda: self._decided(condition) is wanted, False)
         yield from self._rounds(({} for _ in again), body)
-
-    def _options(self, spec: str, name: str, given: tuple[Word, ...], body: str) -> Iterator[Command]:
-        """Yield the commands of `while getopts`, once for each option that the text gives itself."""
-        words = [word.text for word in given]
-        if all(word.is_known for word in given):
-            yield from self._rounds(read_options(spec, name, words), body)
-            self.shell.values.update({name: "?", "OPTIND": end_of_options(words, spec)})
-        else:
-            yield from self._replay(body, "while", is_certain=False)
 
     def _decided(self, condition: str) -> Answer:
         """Return what the condition of a loop says."""

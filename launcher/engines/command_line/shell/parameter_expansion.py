@@ -163,12 +163,7 @@ def _element(match: re.Match[str], place: WrittenPart, given: tuple[Word, ...]) 
         return _defaulted(match, found if chosen or match["mark"] else "", match["name"], place)
     if isinstance(value, str) and index == "0":
         return Expansion(place.end, text=value)
-    key, lacking = join_tokens(place.split(index, place.depth + 1))
-    return (
-        place.unresolved()
-        if lacking
-        else _defaulted(match, place.values.get(f"{match['name']}[{key}]"), "", place)
-    )
+    return _defaulted(match, None, "", place) if value is None else place.unresolved()
 
 
 def _defaulted(match: re.Match[str], value: Value | None, name: str, place: WrittenPart) -> Expansion:

@@ -17,7 +17,6 @@ from launcher.engines.command_line.shell.variables import (
     Value,
     Variables,
     arguments_behind,
-    element_of,
     elements_of,
     options_of_set,
 )
@@ -35,7 +34,7 @@ from launcher.errors import CommandRefused
 from preflight import regex as re
 from preflight.frozen import dataclass
 
-_PAIR = re.compile(r"\[(?P<key>[^\[\]]{1,100})\]=(?P<value>.*)", re.DOTALL)
+_PAIR = re.compile(r"\[[^\[\]]{1,100}\]=")  # of a table, whose elements are not read
 FLAGS = re.compile(r"-[a-zA-Z]+")
 LOCAL = ("local", "declare", "typeset")
 READERS = ("read", "mapfile", "readarray")
@@ -321,22 +320,15 @@ class ShellState:
     def assign_array(self, name: str, words: tuple[Word, ...]) -> None:
         """Take `NAME=(WORDS)`, `NAME+=(WORDS)` and `NAME=([KEY]=VALUE ...)`."""
         name, is_added = name.rstrip("+="), name.endswith("+=")
-        pairs = [_PAIR.fullmatch(word.text) for word in words]
-        if words and all(pairs):
-            if self.blocks.runs and not is_added:
-                self.values.pop(name, None)
-            for word, pair in zip(words, pairs, strict=True):
-                if pair is not None:
-                    self.values.assign_element(name, pair["key"], Word(pair["value"], word.unresolved))
+        if words and all(_PAIR.match(word.text) for word in words):
+            self.forget(name, is_exported=False, why="a table")
             return
-        is_set = any(one == name or one.startswith(f"{name}[") for one in self.values)
+        is_set = name in self.values
         words = tuple(word for word in words if is_set or word.unresolved != (f"${{{name}[@]}}",))
         before = elements_of(name, self.values) if is_added else ()
         shown = f"${name} (set in a condition)"
         if self.blocks.runs is False:
             self.values.setdefault(name, ())
-        elif before is None:
-            self.forget(name, is_exported=False, why="an array with gaps")
         else:
             self.values[name] = (*before, *(words if self.blocks.runs else (Word(shown, (shown,)),)))
 
@@ -346,14 +338,10 @@ class ShellState:
             is_exported = of_all or word.text.startswith("PATH=")  # which every shell exports
             if word.text.startswith("-") or (is_exported and self.export_file(word)):
                 continue
-            if (element := ELEMENT.fullmatch(word.text)) is None:
+            if (element := ELEMENT.fullmatch(word.text)) is not None:
+                self.forget(element["name"], is_exported=False, why="a table")
+            else:
                 self._assign_variable(word, is_exported=is_exported)
-                continue
-            name, key, added, value = element.groups()
-            first = element_of(name, key, self.values) if added else Word("")
-            self.values.assign_element(
-                name, key, Word(first.text + value, (*first.unresolved, *word.unresolved))
-            )
 
     def _assign_variable(self, word: Word, *, is_exported: bool) -> None:
         """Take `NAME=VALUE`, `NAME+=VALUE` and, where it is exported, `NAME`."""

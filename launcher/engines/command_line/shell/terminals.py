@@ -1,4 +1,4 @@
-"""`tmux`, `screen` and `flock`, which keep a terminal or a lock for a command: where it is. Pure."""
+"""`tmux` and `screen`, which keep a terminal for a command: where it is. Pure."""
 
 import posixpath
 from collections.abc import Callable, Sequence
@@ -16,7 +16,6 @@ _ENDED = re.compile(r"(?:\\[nr]|\\015|\^M|\s)+$")  # behind a text that `screen 
 
 _LOOKS = re.compile(r"-(?:[dD]?[rRx]{1,2}|ls|list|wipe)")  # of screen, to show a kept terminal
 
-_OF_LOCK = ("-w", "--wait", "--timeout", "-E", "--conflict-exit-code")
 _VALUES = {"tmux": re.compile(r"-[snctxyFeLSf]"), "screen": re.compile(r"-[A-Za-z]*S|-Logfile|-[cehpstT]")}
 """Options with a value, in a word of its own."""
 
@@ -68,13 +67,6 @@ def typed_text(words: Sequence[Word]) -> str | None:
         return f'cd "{terminal.directory}"' if terminal.directory else None
     is_sent = not frozenset(_NEW).intersection(texts[1 : terminal.start])
     return texts[terminal.start] if is_sent and terminal.end == terminal.start + 1 else None
-
-
-def read_lock(words: Sequence[Word], start: int) -> int:
-    """Return where the command of `flock [OPTIONS] FILE [-c] COMMAND` starts; the end where it has none."""
-    at = after_options([word.text for word in words], start + 1, _OF_LOCK.__contains__)
-    at += 2 if [word.text for word in words[at + 1 : at + 2]] in (["-c"], ["--command"]) else 1
-    return min(at, len(words))
 
 
 def after_options(texts: Sequence[str], at: int, has_value: Callable[[str], object]) -> int:

@@ -52,20 +52,6 @@ class Variables(dict[str, Value]):
                 self[name] = value
         self.covered.clear()
 
-    def assign_element(self, name: str, key: str, value: Word) -> None:
-        """Take `NAME[KEY]=VALUE`: an element of a list, or of a table under its key."""
-        if self.runs() is not True:
-            shown = f"${{{name}[{key}]}} (set in a condition)"
-            value = Word(shown, (shown,))
-        words = elements_of(name, self)
-        if words is not None and key.isdecimal() and int(key) <= len(words):
-            self[name] = (*words[: int(key)], value, *words[int(key) + 1 :])
-            return
-        for at, word in enumerate(words or ()):
-            self[f"{name}[{at}]"] = word.value
-        self.pop(name, None)
-        self[f"{name}[{key}]"] = value.value
-
 
 DEEPEST = 20  # defaults within defaults; no person writes more
 
@@ -180,18 +166,7 @@ def given_argument(given: tuple[Word, ...], number: int) -> "Word | str":
     return given[number - 1].value if number <= len(given) else ""
 
 
-def elements_of(name: str, values: Values) -> tuple[Word, ...] | None:
-    """Return what an array has so far; None for a table by keys, and an array with gaps."""
-    value = values.get(name)
-    if value is None:
-        return None if any(one.startswith(f"{name}[") for one in values) else ()
+def elements_of(name: str, values: Values) -> tuple[Word, ...]:
+    """Return what an array has so far."""
+    value = values.get(name, ())
     return value if isinstance(value, tuple) else (Word(value) if isinstance(value, str) else value,)
-
-
-def element_of(name: str, key: str, values: Values) -> Word:
-    """Return an element of an array or a table; it is empty where there is none."""
-    words = elements_of(name, values) or ()
-    if key.isdecimal() and (split := split_before(words, int(key))):
-        return split
-    one = words[int(key)] if key.isdecimal() and int(key) < len(words) else values.get(f"{name}[{key}]", "")
-    return one if isinstance(one, Word) else Word(str(one))

@@ -51,7 +51,7 @@ TASKS = {
 }
 """Where tools have tasks, which `run` starts as it starts programs."""
 
-OTHERS = ("env", "uvx", "eval", "cd", "flock")
+OTHERS = ("env", "uvx", "eval", "cd")
 RUNNERS = ("uv", "poetry", "pipenv", "pdm", "rye", "hatch", "pixi", "conda", "mamba", "micromamba")
 """Tools whose `run` starts a command in an environment."""
 
@@ -90,6 +90,7 @@ SAME = {"mamba": "conda", "micromamba": "conda", "rye": "pipenv"}  # tools that 
 _SAID_OF = {
     "a run continues without its client; --detach leaves at once": ("nohup", "setsid", "caffeinate"),
     "the report says how long the run took": ("time",),
+    "gpulaunch starts one run at a time itself": ("flock",),
     "gpulaunch starts the processes itself": ("exec", "command", "coproc", "noglob", "nocorrect"),
     "python runs unbuffered in every rank": ("stdbuf", "unbuffer"),
     "it would bind all ranks of a host alike, and is left out": ("numactl", "taskset"),
@@ -108,14 +109,15 @@ VALUE_FLAGS = {
         " --preferred-many --weighted-interleave"
     ),
     "ionice": ("-c", "-n"),
+    "flock": ("-w", "--wait", "--timeout", "-E", "--conflict-exit-code"),
     "timeout": ("-k", "-s", "--kill-after", "--signal"),
     "chrt": ("-T", "-P", "-D", "--sched-runtime", "--sched-period", "--sched-deadline"),
     "stdbuf": ("-i", "-o", "-e"),
 }
 """Options of these programs with a value."""
 
-OPERANDS = {"taskset": 1, "timeout": 1, "chrt": 1}
-"""How many words behind the options of these programs are their own: a mask, a duration, a priority."""
+OPERANDS = {"taskset": 1, "timeout": 1, "chrt": 1, "flock": 1}
+"""How many words behind the options of these programs are their own: a mask, a duration, a file."""
 
 BATCH_SUFFIXES = (".sbatch", ".slurm", ".sh", ".bash", ".job", ".sub")  # how the names of batch scripts end
 

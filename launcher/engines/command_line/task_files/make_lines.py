@@ -54,7 +54,7 @@ class Makefile:
 
     def __init__(self, environ: Mapping[str, str], files: Files | None) -> None:
         self.files = files
-        self.values = MakeValues(environ, files, self._evaluate)
+        self.values = MakeValues(environ, files)
         self.needs: dict[str, list[str]] = {}
         self.recipes: dict[str, list[tuple[str, bool]]] = {}  # lines, and whether they surely are in it
         self.stems: dict[str, str] = {}
@@ -86,12 +86,6 @@ class Makefile:
             if not self._take(line, lines):
                 return False
         return True
-
-    def _evaluate(self, text: str) -> None:
-        """Take the lines that `$(eval ...)` makes."""
-        targets, self.targets = self.targets, None
-        self.values.is_open |= not self.read(text)
-        self.targets = targets
 
     def _take(self, line: str, lines: Iterator[str]) -> bool:
         if line.startswith("\t") and self.targets is not None:

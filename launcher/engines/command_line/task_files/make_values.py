@@ -5,7 +5,6 @@ What make alone would know stays open within a text: a variable that nothing set
 
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
-from itertools import compress
 
 from launcher.engines.command_line.shell.bracket_tests import Files
 from launcher.errors import CommandRefused
@@ -25,8 +24,8 @@ _GIVEN = re.compile(r"(?:\w+_)?(?:ARGS|FLAGS|OPTS|OPTIONS)|(?:\w+_)?(?:args|flag
 _BUILT_IN = {"MAKE": "make", "RM": "rm -f", "SHELL": "/bin/sh"}
 _RUNNING = ("MAKECMDGOALS", "MAKEFILE_LIST", "MAKEFLAGS", "MAKELEVEL")  # which make sets itself
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_SET = re.compile(r"([^\s:#=?+!]+)[ \t]*(?::{0,3}|[?+!])=")
 _DEEPEST = 50
-_MOST_PATTERNS = 100
 _MOST, _LONGEST = 100_000, 2_000_000  # expansions of a file, and their characters
 
 
@@ -99,12 +98,9 @@ def closing(text: str, at: int) -> int:
 class MakeValues:
     """The variables of a file, and what texts with them stand for."""
 
-    def __init__(
-        self, environ: Mapping[str, str], files: Files | None, evaluate: Callable[[str], None]
-    ) -> None:
+    def __init__(self, environ: Mapping[str, str], files: Files | None) -> None:
         self.environ = environ
         self.files = files
-        self.evaluate = evaluate  # takes a text as lines of the file
         self.values: dict[str, MakeValue] = {}
         self.own: Mapping[str, MakeValue] = {}  # of the target whose recipe is read
         self.is_open = False  # whether a file that was not read may set others
@@ -211,48 +207,9 @@ class MakeValues:
                 return opened(shown) if text is None else text
         return ""
 
-    def all_of(self, given: str, shown: str) -> str:
-        """`$(and A,B)`."""
-        text: str | None = ""
-        for part in split_given(given):
-            text = decided(self.expand(part.strip()))
-            if text is None or not text.strip():
-                return opened(shown) if text is None else ""
-        return text or ""
-
-    def repeat(self, given: str, shown: str) -> str:
-        """`$(foreach NAME,WORDS,TEXT)`."""
-        parts = split_given(given, 3)
-        words = decided(self.expand(parts[1])) if len(parts) == 3 else None
-        if words is None:
-            return opened(shown)
-        return " ".join(self._with({self.expand(parts[0]).strip(): one}, parts[2]) for one in words.split())
-
-    def call(self, given: str, shown: str) -> str:
-        """`$(call NAME,1,2)`."""
-        name, *rest = (self.expand(part) for part in split_given(given))
-        found = self.find(name.strip())
-        if found is None:
-            return opened(shown)
-        numbers = {str(number): part for number, part in enumerate((name.strip(), *rest))}
-        blanks = dict.fromkeys(map(str, range(len(numbers), 10)), "")
-        return found.text if found.is_simple else self._with({**blanks, **numbers}, found.text)
-
-    def _with(self, values: Mapping[str, str], text: str) -> str:
-        around = self.own
-        self.own = {**around, **{name: MakeValue(one, is_simple=True) for name, one in values.items()}}
-        filled = self.expand(text)
-        self.own = around
-        return filled
-
     def run(self, given: str, _: str) -> str:
         """`$(shell COMMAND)`, which the shell reads."""
         return opened(f"$({self.expand(given)})")
-
-    def plain_value(self, given: str, shown: str) -> str:
-        """`$(value NAME)`."""
-        found = self.find(self.expand(given).strip())
-        return opened(shown) if found is None else found.text
 
     def existing(self, given: str, shown: str) -> str:
         """`$(wildcard NAMES)`, of small files; what is none of them may be a directory."""
@@ -267,8 +224,9 @@ class MakeValues:
         return ""
 
     def read(self, given: str, _: str) -> str:
-        """`$(eval LINES)`."""
-        self.evaluate(as_shell(self.expand(given)))
+        """`$(eval LINES)`, which are not read: what they set has no value."""
+        for name in _SET.findall(as_shell(self.expand(given))):
+            self.values[name] = MakeValue(opened(f"$({name})"), is_simple=True)
         return ""
 
     def say(self, given: str, _: str) -> str:
@@ -296,39 +254,15 @@ def stem_of(word: str, pattern: str) -> str | None:
     return word[len(start) : len(word) - len(end)] if is_match else None
 
 
-def _filtered(given: Sequence[str], *, keeps: bool) -> str | None:
-    plain = set(given[0].split())
-    patterns = [one for one in plain if "%" in one]
-    if len(patterns) > _MOST_PATTERNS:
-        return None
-    kept = (
-        (word in plain or any(stem_of(word, one) is not None for one in patterns)) is keeps
-        for word in given[1].split()
-    )
-    return " ".join(compress(given[1].split(), kept))
-
-
 def _each(change: Callable[[str], str]) -> tuple[int, Callable[[Sequence[str]], str]]:
     return 1, lambda given: " ".join(filter(None, map(change, given[0].split())))
-
-
-def _numbered(given: Sequence[str]) -> str:
-    number, words = given[0].strip(), given[1].split()
-    return words[int(number) - 1] if number.isdecimal() and 0 < int(number) <= len(words) else ""
 
 
 _TEXTS: Mapping[str, tuple[int, Callable[[Sequence[str]], str | None]]] = {
     "strip": (1, lambda given: " ".join(given[0].split())),
     "subst": (3, lambda given: given[2].replace(given[0], given[1]) if given[0] else given[2] + given[1]),
     "patsubst": (3, _patterned),
-    "filter": (2, lambda given: _filtered(given, keeps=True)),
-    "filter-out": (2, lambda given: _filtered(given, keeps=False)),
-    "findstring": (2, lambda given: given[0] if given[0] in given[1] else ""),
-    "sort": (1, lambda given: " ".join(sorted(set(given[0].split())))),
-    "words": (1, lambda given: str(len(given[0].split()))),
-    "word": (2, _numbered),
     "firstword": (1, lambda given: "".join(given[0].split()[:1])),
-    "lastword": (1, lambda given: "".join(given[0].split()[-1:])),
     "addprefix": (2, lambda given: " ".join(given[0] + word for word in given[1].split())),
     "addsuffix": (2, lambda given: " ".join(word + given[0] for word in given[1].split())),
     "notdir": _each(posixpath.basename),
@@ -341,11 +275,7 @@ _TEXTS: Mapping[str, tuple[int, Callable[[Sequence[str]], str | None]]] = {
 _ASKING: Mapping[str, Callable[[MakeValues, str, str], str]] = {
     "if": MakeValues.choose,
     "or": MakeValues.any_of,
-    "and": MakeValues.all_of,
-    "foreach": MakeValues.repeat,
-    "call": MakeValues.call,
     "shell": MakeValues.run,
-    "value": MakeValues.plain_value,
     "wildcard": MakeValues.existing,
     "error": MakeValues.stop,
     "eval": MakeValues.read,

@@ -1,4 +1,4 @@
-"""The launches among the tasks of a project's file: Makefile, justfile, tox.ini, pyproject.toml ... Pure.
+"""The launches among the tasks of a project's file: Makefile, justfile, pyproject.toml ... Pure.
 
 A whole file has tasks that lint, build and install beside the one that trains. Those that start nothing are
 left out; of several that do, `--launch` chooses as it does for any text.
@@ -13,15 +13,14 @@ from launcher.engines.command_line.launch_patterns import LAUNCH_INSIDE
 from launcher.engines.command_line.parsed_command import Task
 from launcher.engines.command_line.shell.bracket_tests import Files
 from launcher.engines.command_line.side_commands import NEEDED_TASK, SHELL_SCRIPT
-from launcher.engines.command_line.task_files.dockerfile import tasks_of_dockerfile
 from launcher.engines.command_line.task_files.justfile import tasks_of_justfile
 from launcher.engines.command_line.task_files.makefile import names_of_tasks, tasks_of_makefile
-from launcher.engines.command_line.task_files.task_tables import tasks_of_ini, tasks_of_json, tasks_of_toml
+from launcher.engines.command_line.task_files.task_tables import tasks_of_json, tasks_of_toml
 from launcher.errors import CommandRefused
 from preflight import regex as re
 
 _Reader: TypeAlias = Callable[[str], Sequence[Task] | None]
-_READERS: tuple[_Reader, ...] = (tasks_of_json, tasks_of_toml, tasks_of_ini, tasks_of_dockerfile)
+_READERS: tuple[_Reader, ...] = (tasks_of_json, tasks_of_toml)
 _TOOLS = re.compile(
     r"\bpython[\d.]*[ \t]+(?:-m[ \t]+(?:pytest|pip|build|twine|venv|unittest|black|ruff|mypy|flake8|isort"
     r"|pylint|sphinx\S*|http\.server|ipykernel\S*|jupyter\S*|coverage|pre_commit|compileall|ensurepip)\b"
@@ -56,7 +55,7 @@ def launches_of_tasks(
     launching = [
         task
         for task in tasks
-        if task.starts or LAUNCH_INSIDE.search(_TOOLS.sub("", task.text)) or _RUN_SCRIPT.search(task.text)
+        if LAUNCH_INSIDE.search(_TOOLS.sub("", task.text)) or _RUN_SCRIPT.search(task.text)
     ]
     launching = launching or [task for task in tasks if len(tasks) == 1 and SHELL_SCRIPT.search(task.text)]
     if not launching:

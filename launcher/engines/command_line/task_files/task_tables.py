@@ -1,4 +1,4 @@
-"""The tasks in tables of files: package.json, pyproject.toml, pixi.toml, tox.ini, units of systemd. Pure."""
+"""The tasks in tables of files: package.json, pyproject.toml, pixi.toml. Pure."""
 
 import json
 import shlex
@@ -33,29 +33,12 @@ _PROJECT_VARIABLES = (
 _UNSEEN = "it sets what gpulaunch does not see: env: of a run config sets what the ranks read"
 _TEXTS = ("cmd", "shell", "run", "script", "commands", "composite", "sequence")
 _NEEDS = ("depends-on", "depends_on", "deps", "depends")
-_READ_OF_TOX = ("commands", "setenv", "set_env", "changedir", "change_dir")
-_READ_OF_SYSTEMD = ("Environment", "ExecStart", "WorkingDirectory")
-_READ_OF_SUPERVISOR = ("command", "directory", "environment")
 _OF_PROJECT = re.compile(r"^(?:\{(?:toxinidir|tox_root)\}|\$PIXI_PROJECT_ROOT|\.)(?:/|$)")
 _OF_MACHINE = (
     "of the machine that the file is for: the launch starts in the directory of each host (workdir:)"
 )
 _HEADER = re.compile(r"^[ \t]*\[{1,2}[A-Za-z_][\w.\"' -]*\]{1,2}[ \t]*(?:#.*)?$", re.MULTILINE)
-_SECTION = re.compile(r"\[(?P<name>[^\[\]\n]+)\][ \t]*")
-_PAIR = re.compile(r"(?P<key>[A-Za-z_][\w.-]*)[ \t]*[=:][ \t]*(?P<value>.*)")
 _GIVEN = re.compile(r"\{(?:args|posargs)(?::(?P<default>[^{}]*))?\}")
-_OF_TOX = (
-    (re.compile(r"\{(?:env_?python)\}"), "python"),
-    (re.compile(r"\{(?:toxinidir|tox_root|envtmpdir)\}"), "."),
-    (re.compile(r"\{env:(\w+):([^{}]*)\}"), r"${\1:-\2}"),
-    (re.compile(r"\{env:(\w+)\}"), r"${\1}"),
-    (re.compile(r"^[-!][ \t]*", re.MULTILINE), ""),
-    (re.compile(r"^[\w,-]+:[ \t]+(?=\S)", re.MULTILINE), ""),
-    (re.compile(r"^\{\[[^\n]*\}$", re.MULTILINE), ""),
-)
-_CONTINUED = re.compile(r"[ \t]*\\\n[ \t]*")
-_OF_SUPERVISOR = re.compile(r"([A-Za-z_]\w*)=(\"[^\"]*\"|'[^']*'|[^,\"']*)")
-_SPECIFIER = re.compile(r"%[a-zA-Z]\b")
 _MOST_DEPTH = 6
 
 
@@ -118,22 +101,6 @@ def _set_by(name: str, given: Any) -> Iterator[str]:
             yield f"export {one}={shlex.quote(str(value))}"
 
 
-def tasks_of_ini(text: str) -> tuple[Task, ...] | None:
-    """Return the commands of tox.ini, or of a unit of systemd or supervisor; None for any other text."""
-    sections = _sections(text)
-    tasks: list[Task] = []
-    for name, pairs in sections:
-        values = {key: value for key, value in pairs if key not in ("Environment", "ExecStart")}
-        kind = name.partition(":")[0]
-        if kind == "testenv" and "commands" in values:
-            tasks.append(Task(name, _of_tox(values)))
-        elif kind == "Service":
-            tasks += [Task(name, _of_systemd(pairs))]
-        elif kind == "program" and "command" in values:
-            tasks.append(Task(name, _of_supervisor(values)))
-    return tuple(task for task in tasks if task.text.strip()) or None
-
-
 def _found(
     tree: Any, path: Sequence[str], around: tuple[Mapping[str, Any], ...] = ()
 ) -> Iterator[tuple[Mapping[str, Any], tuple[Mapping[str, Any], ...]]]:
@@ -193,58 +160,3 @@ def _entered(folder: str) -> tuple[str, ...]:
     if folder.startswith(("/", "{", "%", "$", "~")):
         return (say_left_out(f"{folder}: {_OF_MACHINE}"),)
     return (f"cd {shlex.quote(folder)}",) if folder.strip("./") or ".." in folder else ()
-
-
-def _sections(text: str) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return the sections of an ini file; [] for a text with anything else in it."""
-    sections: list[tuple[str, list[tuple[str, str]]]] = []
-    for line in text.split("\n"):
-        bare = line.strip()
-        section, pair = _SECTION.fullmatch(bare), _PAIR.fullmatch(line.rstrip())
-        if not bare or bare.startswith(("#", ";")):
-            continue
-        if section is not None and line[:1] == "[":
-            sections.append((section["name"], []))
-        elif not sections:
-            return []
-        elif line[:1].isspace() and sections[-1][1]:
-            key, value = sections[-1][1][-1]
-            sections[-1][1][-1] = (key, f"{value}\n{bare}".lstrip("\n"))
-        elif pair is not None:
-            sections[-1][1].append((pair["key"], pair["value"]))
-        else:
-            return []
-    return sections
-
-
-def _of_tox(values: Mapping[str, str]) -> str:
-    commands = _CONTINUED.sub(" ", values["commands"])
-    for pattern, text in _OF_TOX:
-        commands = pattern.sub(text, commands)
-    commands = _GIVEN.sub(lambda found: found["default"] or "", commands)
-    variables = values.get("setenv", values.get("set_env", ""))
-    pairs = (line.partition("=") for line in variables.split("\n") if "=" in line)
-    exports = (f"export {name.strip()}={shlex.quote(value.strip())}" for name, _, value in pairs)
-    folder = values.get("changedir", values.get("change_dir", ""))
-    return "\n".join((*exports, *_entered(folder), *unread_keys(values, _READ_OF_TOX), commands))
-
-
-def _of_systemd(pairs: Sequence[tuple[str, str]]) -> str:
-    """Return what a unit starts; its specifiers (`%i`) have no value."""
-    variables = " ".join(value for key, value in pairs if key == "Environment")
-    started = [value for key, value in pairs if key == "ExecStart"]
-    lines = [f"export {variables}"] if variables else []
-    folder = next((value for key, value in pairs if key == "WorkingDirectory"), "")
-    lines += (*_entered(folder), *unread_keys((key for key, _ in pairs), _READ_OF_SYSTEMD))
-    lines += (_SPECIFIER.sub("<a specifier of systemd>", line.lstrip("-@:+!")) for line in started)
-    return "\n".join(lines) if started else ""
-
-
-def _of_supervisor(values: Mapping[str, str]) -> str:
-    """Return what a program of supervisor starts; `environment=A="1",B=2` sets variables."""
-    pairs = _OF_SUPERVISOR.findall(values.get("environment", ""))
-    exports = (f"export {name}={shlex.quote(value.strip(chr(34) + chr(39)))}" for name, value in pairs)
-    folder = values.get("directory", "")
-    return "\n".join(
-        (*exports, *_entered(folder), *unread_keys(values, _READ_OF_SUPERVISOR), values["command"])
-    )

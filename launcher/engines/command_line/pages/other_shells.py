@@ -1,0 +1,114 @@
+"""Texts for other shells and programs: paths of Windows as hosts have them, and what is refused. Pure."""
+
+import shlex
+
+from launcher.engines.command_line.launch_patterns import LAUNCH_INSIDE
+from launcher.engines.command_line.manifests.command_keys import flow_words
+from launcher.errors import CommandRefused
+from preflight import regex as re
+
+_OTHERS = (
+    (
+        re.compile(  # `$x =` not within `[[ ... &&`, where it compares
+            r"^[ \t]*(?:\[CmdletBinding\b|param[ \t]*\(|(?:else)?if[ \t]*\([^()\n]*\$\w[^()\n]*\)[ \t]*\{"
+            r"|foreach[ \t]*\([ \t]*\$|(?:Write|New|Set|Start|Invoke|Tee)-[A-Z][a-z]+\b"
+            r"|if[ \t]*\([^\n]*\bTest-Path\b|iex[ \t]+[\"'$])"
+            r"|(?<![&|\[(\\]\n)^[ \t]*(?:\[\w+\][ \t]*)?\$\w+[ \t]+\+?=[ \t]|\$PSScriptRoot\b",
+            re.MULTILINE | re.IGNORECASE,
+        ),
+        "a script of PowerShell",
+    ),
+    (
+        re.compile(
+            r"^[ \t]*(?:@echo[ \t]+off|@?setlocal\b|@?rem[ \t]|@?pause[ \t]*$"
+            r"|@?if[ \t]+(?:/i[ \t]+)?(?:not[ \t]+)?(?:exist|defined|errorlevel|\"?%)).*|^.*%~dp0.*",
+            re.MULTILINE | re.IGNORECASE,
+        ),
+        "a batch file of Windows",
+    ),
+    (
+        re.compile(
+            r"^[ \t]*(?:foreach[ \t]+\w+[ \t]*\(.*\)|if[ \t]*\(.*\)[ \t]*then)[ \t]*$"
+            r"|\A\s*#![^\n]*csh\b[^\n]*\n(?:[^\n]*\n)*?"
+            r"[ \t]*(?:@[ \t]|set[ \t]+\w+[ \t]*=|if[ \t]*\(|while[ \t]*\()",
+            re.MULTILINE,
+        ),
+        "a script of csh",
+    ),
+    (
+        re.compile(
+            r"\A\s*#![^\n]*\bfish\b"
+            r"|^[ \t]*set[ \t]+(?:-[gxUl]{1,3}[ \t]+[A-Za-z_]\w*[ \t]+\S|[A-Za-z_]\w*[ \t]+\()"
+            r"|^[ \t]*(?:if|while)[ \t]+(?:not[ \t]+)?set[ \t]+-q\b|;[ \t]*end[ \t]*$|^[ \t]*end[ \t]*$",
+            re.MULTILINE,
+        ),
+        "a script of fish",
+    ),
+    (re.compile(r"^\[(?:Service|program:[^\]\n]+)\][ \t]*$", re.MULTILINE), "a unit of a service"),
+    (re.compile(r"^\[testenv(?::[^\]\n]+)?\][ \t]*$", re.MULTILINE), "a file of tox"),
+    (
+        re.compile(
+            r"\A(?=(?:[^\n]*\n)*?[ \t]*(?:queue\b|(?:universe|arguments|request_gpus)[ \t]*=))"
+            r"(?:[^\n]*\n)*?[ \t]*executable[ \t]*=[ \t]*\S",
+            re.IGNORECASE,
+        ),
+        "a submit file of HTCondor",
+    ),
+    (
+        re.compile(
+            r"\A(?:[ \t]*(?:#[^\n]*|ARG[ \t][^\n]*)?\n)*[ \t]*FROM[ \t]+\S[^\n]*\n(?:[^\n]*\n)*?"
+            r"[ \t]*(?:CMD|ENTRYPOINT|RUN|COPY|WORKDIR|ENV)[ \t]+\S"
+        ),
+        "a Dockerfile",
+    ),
+)
+"""What no reader of gpulaunch knows, and a shell would read as something else."""
+
+_POSIX = re.compile(r"\s*#![^\n]*[/ ](?:ba|z|da|k)?sh\b")
+_STARTS = re.compile(
+    r"^(?:(?:CMD|ENTRYPOINT)[ \t]+|(?:command|commands|ExecStart)[ \t]*=[ \t]*)(\S.*)$", re.MULTILINE
+)
+"""What a Dockerfile, a unit or an environment of tox starts."""
+
+_ENVIRONMENT = re.compile(r"\$env:(\w+)[ \t]*=[ \t]*", re.IGNORECASE)
+_OF_WINDOWS = re.compile(
+    r"^[ \t]*(?:PS )?[A-Z]:\\[^\n>]*>|[ \t]\^[ \t]*$"
+    r"|(?<![\w.\\-])(?:[\w.-]+\\(?!_))+[\w.-]+\.(?:py|sh|ya?ml|json|exe)(?![\w.\\/-])",
+    re.MULTILINE | re.ASCII,
+)
+_SEPARATOR = re.compile(
+    r"\"[^\"\n]*[+?|(\[^][^\"\n]*\"|[A-Za-z]:\\[^\s'\"|&;<>]*|(?<=[\w.}])\\(?=[\w.$])", re.ASCII
+)
+_EXECUTABLE = re.compile(r"(?<![\w.-])((?:[\w.-]+/){1,40}[\w.-]+)\.exe\b", re.ASCII)
+_SHOWN = 200
+
+
+def refuse_other_shell(text: str) -> None:
+    """Raise CommandRefused for a script of another shell, or a file of a program that is not read."""
+    what = next((what for pattern, what in _OTHERS if pattern.search(text)), "")
+    if what and not _POSIX.match(text):
+        raise refused_text(what, text)
+
+
+def refused_text(what: str, text: str) -> CommandRefused:
+    """Return the error for a text that is `what`, with the launch in it where it has one."""
+    text = text.replace("\\\n", " ")
+    lines = (
+        line.strip(" \t\"'").removeprefix("sh '") for line in (*_STARTS.findall(text), *text.split("\n"))
+    )
+    launch = next(filter(LAUNCH_INSIDE.search, (shlex.join(flow_words(line)) or line for line in lines)), "")
+    shown = " ".join(launch.split())[:_SHOWN]
+    filled = f", its names filled in: gpulaunch run --hosts A,B -- {shown}" if shown else ""
+    return CommandRefused(
+        f"the text is {what}, and not a command",
+        f"paste the command that trains, from torchrun, accelerate or python on{filled}",
+    )
+
+
+def with_posix_syntax(text: str) -> str:
+    """Return a text with variables and paths of Windows as a POSIX shell has them; a drive's stay."""
+    text = _ENVIRONMENT.sub(r"export \1=", text)
+    if not _OF_WINDOWS.search(text):
+        return text
+    text = _SEPARATOR.sub(lambda found: "/" if found[0] == "\\" else found[0], text)
+    return _EXECUTABLE.sub(lambda found: found[1].replace("/Scripts/", "/bin/"), text)
