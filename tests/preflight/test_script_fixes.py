@@ -127,6 +127,8 @@ FIXES: dict[str, tuple[str, str, str]] = {
         "dist.is_initialized() or dist.init_process_group(",
     ),
     "R413": ("local_rank_in_a_group", "rank=local_rank, world_size=world", ""),
+    "C504": ("model_saved_whole", 'torch.load("m.pt")', 'torch.load("m.pt", weights_only=False)'),
+    "V306": ("batches_that_deepspeed_refuses", '"train_batch_size": 100', '"train_batch_size": 96'),
     "C501": ("save_of_a_wrapped_model", "model.save_pretrained(", "model.module.save_pretrained("),
     "C502": ("weights_saved_with_module", "model.state_dict()", "model.module.state_dict()"),
     "C503": ("checkpoint_read_without_a_map", '"last.pt")\n', '"last.pt", map_location="cpu")\n'),

@@ -4,6 +4,7 @@ from preflight.script.interpreter.calls import taint
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import CallModel, Interpreter, MethodModel
 from preflight.script.interpreter.values import (
+    NONE,
     TRUE,
     UNKNOWN,
     Device,
@@ -25,7 +26,7 @@ def _make_engine(it: Interpreter, call: Call) -> Value:
         if isinstance(item, Ref) and it.kind(item) == "model":
             it.change(item.id, sharded=TRUE)
             it.emit(call.event("prepare", item.id))
-    it.emit(call.event("sharded"))
+    it.emit(call.event("sharded", config=call.get("config") or call.get("config_params") or NONE))
     it.state.wrapped = True
     it.state.device_set = True
     taint(it, call)

@@ -19,7 +19,7 @@ MODULES = tuple(
             "random_splits",
         ),
         *("rendezvous", "runners", "scaler_use", "signatures", "step_order", "syntax", "tensor_devices"),
-        *("versions", "workers"),
+        *("versions", "whole_objects", "workers"),
     )
 )
 

@@ -15,8 +15,8 @@ from preflight.script.interpreter.values import TRUE, Ref, alternatives
 from preflight.script.libraries.collectives import FORWARD_OF_ONE
 from preflight.script.libraries.pytorch import trained_models
 from preflight.script.rules.certainty import doubted
-from preflight.script.rules.own_decisions import EACH, any_measured, decided_by
-from preflight.script.rules.own_measures import agreed_in
+from preflight.script.rules.own_decisions import EACH, any_measured, calling, decided_by
+from preflight.script.rules.own_measures import agreed_in, takes_every_nth
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import walk
 
@@ -158,8 +158,24 @@ def _take_part(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
         _note_alone(it, event)
     elif BY_RANK not in it.contexts:
         _note_met(it, event)
+        yield from _in_unlike_turns(it, event)
         if event.name == "collective" and any_measured(it):
             yield RuleHit(event.place, f"{_OWN_BRANCH} this {event.what}()", _AGREED, Level.WARNING)
+
+
+def _in_unlike_turns(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """Yield the loop over a rank's every n-th item in whose turns all take part in something."""
+    for loop in it.loops:
+        if not loop.by_rank:
+            continue
+        with calling(it, loop.calls):
+            turns = [node for node in it.of_kinds(ast.For) if it.place(node) == loop.place]
+            uneven = any(takes_every_nth(it, node) for node in turns)
+        if uneven:
+            what = _OF_ALL.get(event.name) or f"{event.what}()"
+            message = f"ranks may have one turn more than others, and wait in it for {what}"
+            fix = "items[: len(items) // world * world][rank::world], or the Join of torch around the loop"
+            yield RuleHit(loop.place, message, fix, Level.WARNING, (event.place,))
 
 
 def _goes_on_alone(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:

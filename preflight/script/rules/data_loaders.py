@@ -66,8 +66,9 @@ def all_data_on_every_rank(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
 
     An epoch is then as many epochs as there are ranks, and with one seed all ranks train on the same batches:
     N GPUs do the work of one. So they do with DistributedSampler(rank=0), and with an IterableDataset that
-    reads all of its files. DistributedSampler, accelerator.prepare(loader) or a dataset that is split by
-    rank gives each rank its own part.
+    reads all of its files, or divides them among the workers of its loader alone. One that divides them among
+    ranks alone gives each worker of a rank all of its part. DistributedSampler, accelerator.prepare(loader)
+    or a dataset that is split by rank gives each rank its own part.
     Source: torch.utils.data's documentation of DistributedSampler; the DDP tutorial of pytorch.org.
     """
     if it.target.processes == 1:
@@ -91,6 +92,12 @@ def all_data_on_every_rank(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
             again = _goes_over_again(drawn) and not drawn.by_steps
             if not _is_divided_elsewhere(it, loader, again=again):
                 yield _undivided(it, loader)
+            elif (count := _repeated_by_workers(it, loader)) > 1:
+                message = (
+                    f"each of the {count} workers goes through all of it: every sample comes {count} times"
+                )
+                fix = "get_worker_info() in __iter__: number the workers of all ranks, and take each its part"
+                yield RuleHit(loader.place, message, fix, Level.WARNING)
 
 
 def _one_part(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
@@ -145,7 +152,8 @@ def _is_divided_elsewhere(it: Interpreter, loader: HeapObject, *, again: bool) -
     own = [cls.key for dataset in datasets if (cls := _class_of(it, dataset)) is not None]
     if len(own) == len(datasets):
         nodes = (node for key in own for info in it.mro(key) for node in walk(info.node))
-        return any(map(OF_PARTS.search, all_names(nodes)))
+        parts = (name for name in all_names(nodes) if "worker" not in name.lower())
+        return any(map(OF_PARTS.search, parts))
     parser = it.sources.parser
     return any(parser.find(_names_division, source.tree) for source in it.sources.files())
 
@@ -158,6 +166,29 @@ def _goes_through_all(it: Interpreter, dataset: Value) -> bool:
     read = any(_OF_STORES.search(name) for node in loops for name in all_names(walk(node.iter)))
     opens = any(isinstance(node, ast.With) and "open(" in ast.unparse(node.items[0]) for node in nodes)
     return (read or opens) and not any(map(_BY_CHANCE.search, all_names(nodes)))
+
+
+def _repeated_by_workers(it: Interpreter, loader: HeapObject) -> int:
+    """Return how many workers go through all files or lines that an IterableDataset of the script gives."""
+    count = loader.get("num_workers")
+    number = count.value if isinstance(count, Const) and type(count.value) is int else 0
+    datasets = alternatives(loader.get("dataset"))
+    if number < 2 or not all(_is_iterable(it, item) and _reads_itself(it, item) for item in datasets):
+        return 0
+    return 0 if it.sources.mention(_OF_WORKERS) else number
+
+
+_OF_WORKERS = re.compile(r"worker_info\(|worker_init_fn|worker_id")
+
+
+def _reads_itself(it: Interpreter, dataset: Value) -> bool:
+    """Whether a dataset itself opens files, or takes every n-th item, and nothing of it by chance."""
+    cls = _class_of(it, dataset)
+    nodes = [node for info in it.mro(cls.key) for node in walk(info.node)] if cls is not None else []
+    opens = any(isinstance(node, ast.With) and "open(" in ast.unparse(node.items[0]) for node in nodes)
+    takes = any(isinstance(node, ast.Slice) and node.step is not None for node in nodes)
+    draws = any(map(_BY_CHANCE.search, all_names(nodes)))
+    return (opens or takes) and not draws and method_of(it, dataset, "__iter__") is not None
 
 
 def _names_division(nodes: list[ast.AST]) -> bool:

@@ -89,7 +89,7 @@ def any_measured(it: Interpreter) -> bool:
         if depth == len(it.stack):
             found = measures(it, test)
         else:
-            with _calling(it, depth):
+            with calling(it, depth):
                 found = measures(it, test)
         if found:
             return True
@@ -97,7 +97,7 @@ def any_measured(it: Interpreter) -> bool:
 
 
 @contextmanager
-def _calling(it: Interpreter, depth: int) -> Iterator[None]:
+def calling(it: Interpreter, depth: int) -> Iterator[None]:
     """Ask for a while what is known in the function that deep in the calls, 0: in the file outside of all."""
     stack = it.stack
     entered = next(

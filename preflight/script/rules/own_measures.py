@@ -7,7 +7,7 @@ from typing import TypeVar
 from preflight import regex as re
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.rank_values import SEEDED, SEEDED_ALIKE
-from preflight.script.interpreter.values import TRUE, Class, ExternalName, Ref
+from preflight.script.interpreter.values import TRUE, Class, ExternalName, Ref, is_by_rank
 from preflight.script.libraries.data_loaders import divides
 from preflight.script.source import all_names
 from preflight.script.syntax_trees import walk
@@ -88,6 +88,46 @@ def _calls_on(it: Interpreter, test: ast.expr) -> list[ast.Call]:
     asked = {ast.unparse(part) for part in walk(test) if type(part) in (ast.Name, ast.Attribute)}
     calls = ((call, call.func) for call in it.of_kinds(ast.Call))
     return [call for call, func in calls if type(func) is ast.Attribute and ast.unparse(func.value) in asked]
+
+
+_EVEN = re.compile(
+    r"(?i)pad|repeat|cycle|drop|trunc|even|join|steps|total_size|num_samples|^min$|^max$|islice|^zip|batch_size|broadcast"
+)
+"""Names in a function that may give all ranks one number of turns."""
+
+
+def takes_every_nth(it: Interpreter, loop: ast.For) -> bool:
+    """Whether a loop goes over `items[rank::world]`, and nothing makes the number of items a multiple."""
+    parts = walk(loop.iter)
+    names = {part.id for part in parts if type(part) is ast.Name}
+    made = [
+        part
+        for node in it.of_kinds(ast.Assign)
+        if any(getattr(target, "id", "") in names for target in node.targets)
+        for part in walk(node.value)
+    ]
+    if not any(_is_every_nth(it, part) for part in (*parts, *made)):
+        return False
+    nodes = it.nodes
+    cut = any(type(node) is ast.FloorDiv or _asks_rest(node) for node in nodes)
+    left = any(type(node) in (ast.Break, ast.Return) for node in walk(loop))
+    return not cut and not left and not any(map(_EVEN.search, all_names(nodes)))
+
+
+def _asks_rest(node: ast.AST) -> bool:
+    """Whether an expression asks what a length leaves: `len(files) % world`."""
+    left = node.left if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) else None
+    return left is not None and any(named(part) == "len" for part in walk(left))
+
+
+def _is_every_nth(it: Interpreter, node: ast.AST) -> bool:
+    if type(node) is ast.Subscript and type(node.slice) is ast.Slice:
+        lower = node.slice.lower if node.slice.step is not None and node.slice.upper is None else None
+    elif type(node) is ast.Call and named(node) == "range" and len(node.args) == 3:
+        lower = node.args[0] if type(node.args[1]) is not ast.Constant else None
+    else:
+        return False
+    return lower is not None and is_by_rank(it.evaluate(lower))
 
 
 def is_of_parts(it: Interpreter, iterable: ast.expr) -> bool:

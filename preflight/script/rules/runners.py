@@ -1,12 +1,24 @@
-"""Rules V305 and P138: what Lightning's Trainer and Fabric refuse, and loops in which nothing is prepared."""
+"""Rules V305, V306 and P138: what Lightning and DeepSpeed refuse, and loops in which nothing is prepared."""
 
+import math
 from collections.abc import Iterator
 
 from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import UNCALLED, UNREACHED
+from preflight.script.interpreter.config_files import loaded
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import FALSE, NONE, Const, Seq, Value, alternatives, text_of
+from preflight.script.interpreter.values import (
+    FALSE,
+    NONE,
+    Const,
+    Map,
+    Seq,
+    Value,
+    alternatives,
+    place_of,
+    text_of,
+)
 from preflight.script.libraries.lightning import LAUNCHED
 from preflight.script.library_names import root_and_last
 from preflight.script.rules.registry import Level, RuleHit, rule
@@ -168,3 +180,38 @@ def nothing_prepared(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
         message = "nothing of this loop is prepared: no model, no optimizer, no data"
         fix = "model, optimizer, loader = accelerator.prepare(model, optimizer, loader), or fabric.setup"
         yield RuleHit(places[0], message, fix, Level.WARNING)
+
+
+_SIZES = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+_OTHER_PARALLELISM = re.compile(r"PipelineModule|\bmpu\b|tensor_parallel|sequence_parallel|mesh_param")
+
+
+@rule("V306", "sharded")
+def batches_that_deepspeed_refuses(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """The batch sizes of a DeepSpeed config do not fit each other, or the number of ranks.
+
+    train_batch_size has to be train_micro_batch_size_per_gpu x gradient_accumulation_steps x ranks: DeepSpeed
+    asserts it before the first step. A number that the two do not divide fits no number of ranks.
+    Source: deepspeed/runtime/config.py, _batch_assertion.
+    """
+    given = event.values.get("config")
+    config = given if isinstance(given, Map) else loaded(it, given)
+    if not isinstance(config, Map) or config.open:
+        return
+    values = [config.get(name) for name in _SIZES]
+    by_option = it.target.args is None and any(place_of(value) in it.options.places for value in values)
+    sizes = [value.value for value in values if isinstance(value, Const) and type(value.value) is int]
+    known = [value is None or (isinstance(value, Const) and type(value.value) is int) for value in values]
+    if not all(known) or values[0] is None or min(sizes) < 1 or by_option:
+        return
+    train, parts = sizes[0], sizes[1:]
+    apart = it.sources.mention(_OTHER_PARALLELISM)
+    world = 1 if apart else it.target.processes or 1
+    unit = math.prod(parts) * world
+    exact = len(parts) == 2 and it.target.processes and not apart
+    if train != unit if exact else train % unit:
+        written = " x ".join((*map(str, parts), *([f"{world} ranks"] if world > 1 else [])))
+        what = f"{written} = {unit}" if exact else f"a multiple of {written}"
+        message = f"train_batch_size {train} is not {what}, which DeepSpeed refuses"
+        fix = f"write {unit if exact else max(unit, train // unit * unit)}, or leave it out"
+        yield RuleHit(config.places.get(_SIZES[0], event.place), message, fix, Level.ERROR, (event.place,))
