@@ -20,6 +20,7 @@ _CHECKS = "findings that shall not stop the launch: --ignore CODES"
 _OF_GPULAUNCH: dict[tuple[str, ...], str] = {
     ("--env",): "a variable of the ranks: --set env.NAME=VALUE",
     ("--ranks", "--np", "-np", "--nprocs", "--world-size", "--world_size"): _RANKS,
+    ("-n",): f"the plan alone: run --dry-run; {_RANKS}",
     ("--bf16", "--fp16", "--fp8"): "mixed precision of all ranks: --precision bf16, fp16 or fp8",
     ("--use_cpu", "--use-cpu", "--no-cuda", "--no_cuda"): "on the CPU: --gpus none",
     ("--background", "--bg", "--daemon"): "without this terminal: --detach",

@@ -18,12 +18,12 @@ gpulaunch run train.py --hosts root@192.0.2.7:41022 --sync -- --lr 1e-4
 gpulaunch run --hosts a,b --sync -- torchrun --nproc_per_node 4 train.py --lr 1e-4
 gpulaunch run -c paper_r64 --hosts "l40s-[01-02]" -- --epochs 1
 gpulaunch run -c paper_r64 --restarts 2 --hang-timeout 30m
-gpulaunch submit -c paper_r64 -n
+gpulaunch submit -c paper_r64 --dry-run
 gpulaunch submit -c paper_r64 --set slurm.time=2-00:00:00 -- --epochs 3
 gpulaunch submit -c paper_r64 --login cluster
 gpulaunch bench titan
 gpulaunch bench "l40s-[01-04]" --seconds 60 --json > bench.json
-gpulaunch clean-zombies titan -n
+gpulaunch clean-zombies titan --dry-run
 gpulaunch clean-zombies titan --gpu 0 --gpu 1
 gpulaunch clean-zombies all --yes
 gpulaunch lint train.py

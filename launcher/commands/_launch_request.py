@@ -239,8 +239,7 @@ def _start_in_tree(request: RunRequest) -> RunRequest:
 def _choose_code(request: RunRequest, overrides: Overrides) -> RunRequest:
     """Return a request without a run config that says how its hosts get the code."""
     every = (*request.entries, *request.spares)
-    config, every = choose_code_transfer(request.config, every, overrides)
-    return _with_hosts(replace(request, config=config), every)
+    return replace(request, config=choose_code_transfer(request.config, every, overrides))
 
 
 def _choose_pythons(request: RunRequest) -> RunRequest:

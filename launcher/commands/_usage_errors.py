@@ -18,8 +18,8 @@ _PATH = (
 _EXTRA = r"(?s)Got unexpected extra arguments? \((.*)\)"
 _OF_COMMANDS = frozenset(
     (
-        *("-i", "--inventory", "--json", "--hosts", "-c", "--config", "--gpus", "-n", "--dry-run", "-y"),
-        *("--yes", "-v"),
+        *("-i", "--inventory", "--json", "--hosts", "-c", "--config", "--gpus", "--dry-run", "-y", "--yes"),
+        "-v",
     )
 )
 """What several commands take, and gpulaunch before its command does not."""
@@ -59,6 +59,10 @@ _OTHER_OPTIONS: dict[tuple[str, ...], str] = {
     ("stop", "-f", "--force", "--kill", "-9"): "without time for a checkpoint: --now",
     ("init", "--force"): "move hosts.yaml or the run config away first: init changes no file that exists",
     ("logs", "--tail"): "the last lines: -n N",
+    **{(of, "-n"): "to see it and change nothing: --dry-run" for of in ("submit", "clean-zombies", "prune")},
+    ("submit", "--logs"): "what is not sent with --login: --set 'sync.exclude=[DIRECTORY]'",
+    ("submit", "--wait"): "leave it out: a job waits for its nodes in the queue of Slurm",
+    ("submit", "-d", "--detach"): "leave it out: a job needs no client",
     ("logs", "--grep"): "gpulaunch logs RUN | grep WORDS",
     ("attach", "--rank", "-r"): "one rank alone: gpulaunch logs RUN -f -r N",
     ("report", "-o", "--output"): "--html FILE writes a page",

@@ -74,7 +74,7 @@ class CleanZombiesOptions(HostOptions):
 @click.command("clean-zombies")
 @hosts_argument
 @click.option("--yes", "-y", is_flag=True, help="End everything shown as `end?` without asking.")
-@click.option("--dry-run", "-n", is_flag=True, help="Only show; end nothing.")
+@click.option("--dry-run", is_flag=True, help="Only show; end nothing.")
 @click.option(
     "--gpu",
     "gpus",

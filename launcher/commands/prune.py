@@ -47,7 +47,7 @@ class PruneOptions(HostOptions):
     show_default=True,
     help="Ended at least this long ago.",
 )
-@click.option("--dry-run", "-n", is_flag=True, help="Only show; delete nothing.")
+@click.option("--dry-run", is_flag=True, help="Only show; delete nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option(
     "--forget",

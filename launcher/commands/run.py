@@ -69,7 +69,7 @@ MOST_WAIT_S = 7 * 86400.0  # /tmp loses files unchanged for ten days; a ticket i
 @set_option
 @launch_option
 @ignore_option
-@click.option("-n", "--dry-run", is_flag=True, help="Print the plan and why; start nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the plan and why; start nothing.")
 @click.option("--show-secrets", is_flag=True, help="With --dry-run: print passwords and tokens as they are.")
 @click.option("--clean", is_flag=True, help="First end what is proven left over from dead runs of yours.")
 @click.option(

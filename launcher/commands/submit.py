@@ -12,12 +12,13 @@ from launcher.commands._completion import complete_files
 from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options
 from launcher.commands._option_rules import needs
-from launcher.commands._param_types import config_option, host_option, logs_option, set_option
+from launcher.commands._param_types import config_option, host_option, set_option
 from launcher.commands._usage_errors import WrongUsage
 from launcher.config.config_overrides import Overrides
 from launcher.config.config_search import is_config_name
 from launcher.config.run_config import RunConfig, load_run_config
 from launcher.errors import BadInput
+from launcher.local.project import local_runs_dir
 from launcher.slurm.commands import open_local_commands
 from launcher.slurm.submit import (
     describe_job,
@@ -40,27 +41,25 @@ class SubmitOptions(HostOptions):
     dry_run: bool
     login: str
     sets: tuple[str, ...]
-    logs: Path
     as_json: bool
 
 
 @click.command("submit")
 @config_option("Run config with `slurm:`: a name, or a path to a YAML file.")
-@click.option("-n", "--dry-run", is_flag=True, help="Print the batch script; submit nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the batch script; submit nothing.")
 @host_option("Submit on this login node by SSH, after the tree was sent to it.", "--login")
 @set_option
-@logs_option("With --login: this directory of the tree is not sent.")
 @json_option
 @host_access_options
-@needs("--logs --identity-file --accept-new-host-keys --parallel", "--login")
+@needs("--identity-file --accept-new-host-keys --parallel", "--login")
 @click.argument(
     "extra", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_files, metavar="[-- ARGS]..."
 )
 def command(config: str | None, extra: tuple[str, ...], **given: Any) -> int:
     """Submit a run config to Slurm as one batch job, whose nodes `gpulaunch run` then takes.
 
-    `slurm:` of the run config names nodes, GPUs, time and so on. The batch script is printed by -n, and
-    holds all that is submitted. Prints the job's id; `logs`, `attach`, `stop`, `ps` and `fetch` take it.
+    `slurm:` of the run config names nodes, GPUs, time and so on. The batch script is printed by --dry-run,
+    and holds all that is submitted. Prints the job's id; `logs`, `attach`, `stop`, `ps` and `fetch` take it.
     """
     options = SubmitOptions(**given)
     if config is None:
@@ -145,18 +144,19 @@ def _submit_there(
 ) -> tuple[str, str, str]:
     """Send the tree to a login node and submit on it; return the script, the job's id and why it waits."""
     from launcher.config.sync_options import SyncOptions  # noqa: PLC0415 - only for a login node
+    from launcher.planning.script_file import start_in_tree  # noqa: PLC0415 - as above
     from launcher.sync.pre_launch import SyncHosts, list_target_dirs, sync_before_launch  # noqa: PLC0415 - as above
 
-    entries = access.resolve((options.login,))
-    spec = found.sync or SyncOptions()
-    target = list_target_dirs(spec, found.job, entries)[entries[0].name]
+    found = replace(found, sync=found.sync or SyncOptions())
+    found, entries = start_in_tree(found, access.resolve((options.login,)))
+    assert found.sync is not None  # noqa: S101 - as above
+    target = list_target_dirs(found.sync, found.job, entries)[entries[0].name]
     text = _text(found, (entries[0].python,), words, "")
     if options.dry_run:
         return text, "", ""
     answer = Answer("", as_json=options.as_json)
-    sync_before_launch(
-        spec, found.job, SyncHosts(entries, access.open, access.width), answer.say, logs=options.logs
-    )
+    hosts = SyncHosts(entries, access.open, access.width)
+    sync_before_launch(found.sync, found.job, hosts, answer.say, logs=local_runs_dir())
     with access.open(entries[0]) as connection:
         directories = () if found.slurm is None else list_output_dirs(found.slurm)
         job = submit_job(connection, text, workdir=target, directories=directories)

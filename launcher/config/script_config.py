@@ -19,7 +19,6 @@ from preflight import regex as re
 
 PLACES_OF_WORDS = "name a local file; a host goes after --hosts, a command after --"
 _ON_HOSTS = "or, where the code lies on the hosts only, add --set send_script=false"
-SYNC_ROOT = "~/gpulaunch"  # where trees of lone scripts are kept on hosts without a workdir
 
 _NAMED = 3
 _LONGEST_HEAD = 4096
@@ -30,6 +29,11 @@ _SYNC = (
     "--sync sends this directory (to {target} where hosts.yaml has no workdir);"
     " or, where all of it lies on the hosts already: --set send_script=false"
 )
+
+
+def tree_place(name: str) -> str:
+    """Return where a tree of that name goes on a host without a workdir."""
+    return posixpath.join("~/gpulaunch", name)
 
 
 def build_config_for_script(words: Sequence[str], overrides: Overrides) -> RunConfig:
@@ -121,29 +125,24 @@ def build_config_for_command(words: Sequence[str], overrides: Overrides) -> RunC
 
 def choose_code_transfer(
     config: RunConfig, entries: tuple[HostEntry, ...], overrides: Overrides
-) -> tuple[RunConfig, tuple[HostEntry, ...]]:
-    """Return both so that the code is on every host: sent alone, or with the tree where that was asked for.
+) -> RunConfig:
+    """Return it so that the code is on every host: sent alone, or with the tree where that was asked for.
 
     Raises BadInput for a script that would arrive without modules that it imports.
     """
     if all(entry.is_local for entry in entries):
-        return config, entries
+        return config
     if config.sync is not None:
         _refuse_outside(config)
-        if config.sync.to or config.job.workdir:
-            return config, entries
-        there = posixpath.join(SYNC_ROOT, Path.cwd().name)
-        return config, tuple(
-            entry if entry.is_local or entry.workdir else replace(entry, workdir=there) for entry in entries
-        )
+        return config
     if config.job.send_script or overrides.sets("send_script"):
-        return config, entries
+        return config
     _refuse_neighbours(config)
     if not config.job.script:
-        return config, entries
+        return config
     script = Path(config.job.script_in_tree)
     _refuse_lone(script)
-    return replace(config, local_script=script, job=replace(config.job, send_script=True)), entries
+    return replace(config, local_script=script, job=replace(config.job, send_script=True))
 
 
 def _refuse_outside(config: RunConfig) -> None:
@@ -170,7 +169,7 @@ def _refuse_neighbours(config: RunConfig) -> None:
         what = f"only {job.script}" if job.script else "nothing"
         raise BadInput(
             f"the command needs {name_first(names, _NAMED)}, and {what} would be sent to the hosts",
-            _SYNC.format(target=f"{SYNC_ROOT}/{Path.cwd().name}"),
+            _SYNC.format(target=tree_place(Path.cwd().name)),
         )
 
 
@@ -189,5 +188,5 @@ def _refuse_lone(script: Path) -> None:
         return
     raise BadInput(
         f"{script} imports {name_first(modules, _NAMED)}, but only {script} itself would be sent",
-        _SYNC.format(target=f"{SYNC_ROOT}/{Path.cwd().name}"),
+        _SYNC.format(target=tree_place(Path.cwd().name)),
     )

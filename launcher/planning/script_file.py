@@ -6,6 +6,7 @@ from pathlib import Path
 
 from launcher.config.inventory import HostEntry
 from launcher.config.run_config import RunConfig
+from launcher.config.script_config import tree_place
 from launcher.errors import BadInput
 from launcher.local.home import at_home
 from launcher.planning.plan import ScriptFile
@@ -38,9 +39,15 @@ def start_in_tree(
 ) -> tuple[RunConfig, tuple[HostEntry, ...]]:
     """Return both so that ranks start where `sync.to` sends the tree, but in the `workdir` of the config, or
     in that of their host where it lies in the tree: any other has the files of an earlier launch, or none.
+    A tree that nothing gives a place has one below the home, by its own name.
     """
-    if config.sync is None or not config.sync.to or config.job.workdir:
+    if config.sync is None or config.job.workdir:
         return config, entries
+    if not config.sync.to:
+        there = tree_place(at_home(config.sync.source).resolve().name)
+        return config, tuple(
+            entry if entry.is_local or entry.workdir else replace(entry, workdir=there) for entry in entries
+        )
     to = posixpath.normpath(config.sync.to)  # nothing makes the x of x/..
     config = replace(config, sync=replace(config.sync, to=to))
     inside = [f"{posixpath.normpath(entry.workdir)}/".startswith(f"{to}/") for entry in entries]

@@ -1,7 +1,6 @@
 """The texts of a first hosts.yaml and a first run config. Pure."""
 
 import json
-import posixpath
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -10,7 +9,7 @@ from pathlib import PurePosixPath
 from launcher.config.host_ranges import SshTarget, expand_ranges, parse_ssh_target
 from launcher.config.inventory import LOCALHOST, HostEntry
 from launcher.config.node_sets import host_range
-from launcher.config.script_config import SYNC_ROOT
+from launcher.config.script_config import tree_place
 from launcher.errors import BadInput
 from launcher.scaffold.interpreters import PythonEnvironment, choose_interpreter
 from launcher.scaffold.sbatch_reader import BatchScript
@@ -166,7 +165,7 @@ def render_run_config(
     ]
     elsewhere = [host for host in hosts if host.name != LOCALHOST]
     if not all(host.workdir for host in elsewhere):
-        rows.append(f"workdir: {_scalar(posixpath.join(SYNC_ROOT, project))}   # on the hosts")
+        rows.append(f"workdir: {_scalar(tree_place(project))}   # on the hosts")
     if elsewhere:
         rows.append("sync: true               # this directory is sent to the hosts before each launch")
     return "\n".join(rows) + "\n"

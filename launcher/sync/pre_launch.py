@@ -16,7 +16,7 @@ from launcher.remote.connection_pool import OpenConnection
 from launcher.sync import git
 from launcher.sync.git import GitState
 from launcher.sync.hash_cache import HashCache
-from launcher.sync.left_out import LeftOut, find_left_out, find_outside, list_inputs, yaml_word
+from launcher.sync.left_out import LeftOut, find_left_out, find_outside, list_inputs
 from launcher.sync.sync import LOCAL, HostSync, Say, SyncJob, send_tree
 from launcher.sync.tree import SourceTree, read_tree
 from launcher.text import count_noun, format_size, group_alike, name_first, one_line
@@ -97,20 +97,11 @@ def sync_before_launch(
 
 
 def list_target_dirs(spec: SyncOptions, job: Job, entries: Sequence[HostEntry]) -> dict[str, str]:
-    """Return the directory on each host. Raises ConfigError where there is none, or it holds all else too."""
+    """Return the directory on each host. Raises ConfigError where it holds all else too."""
     targets = {entry.name: from_home(spec.to or job.workdir or entry.workdir) for entry in entries}
     if shared := next((to for to in targets.values() if posixpath.normpath(to) in ("/", "//", "~")), ""):
         fix = "set sync.to or workdir to a directory below it"
         raise ConfigError(f"{shared} holds more than a working tree", fix)
-    homeless = [name for name, target in targets.items() if not target]
-    if homeless:
-        unlisted = [entry.name for entry in entries if entry.name in homeless and not entry.in_inventory]
-        names = f"{', '.join(unlisted)}: not in hosts.yaml, so check the spelling; else " if unlisted else ""
-        example = yaml_word(f"~/gpulaunch/{Path.cwd().name}")
-        raise ConfigError(
-            f"sync has no directory to write to on {fold_hosts(homeless)}",
-            f"{names}set one in the run config, such as workdir: {example}",
-        )
     return targets
 
 

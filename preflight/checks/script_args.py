@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 OWN_SWITCHES = frozenset(
     {
-        *("--sync", "--dry-run", "-n", "--show-secrets", "--clean", "--rehearse", "--deep", "--json"),
+        *("--sync", "--dry-run", "--show-secrets", "--clean", "--rehearse", "--deep", "--json"),
         *("--plain", "--verbose", "-v", "--all-ranks", "--detach", "-d", "--no-restart"),
         "--accept-new-host-keys",
     }

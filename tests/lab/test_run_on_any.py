@@ -35,7 +35,7 @@ def client(tmp_path: Path) -> Iterator[Client]:
 
 
 def test_what_is_down_or_in_use_is_left_out_and_the_plan_is_that_of_the_others(client: Client) -> None:
-    words = ("run", "-c", "./job.yaml", "-n", "--json")
+    words = ("run", "-c", "./job.yaml", "--dry-run", "--json")
     busy = client.lab.host("busy")
     held = holder(busy, "--gpu", "0", "--mib", "900")
     done = client.run(*words, "--hosts", LIST, "--nodes", "1")

@@ -202,7 +202,7 @@ def test_a_bad_node_fails_as_prolog_and_health_check_and_a_good_one_passes(clust
 
 def test_each_job_of_a_node_gets_the_gpu_of_its_own_step_by_uuid(cluster: Cluster) -> None:
     silicon().install(cluster.lab.host("n3"), "8xh100")
-    plan = f"{cluster.gpulaunch} run plain.py -n --json --ignore ENV003,DRV003,GPU006"
+    plan = f"{cluster.gpulaunch} run plain.py --dry-run --json --ignore ENV003,DRV003,GPU006"
     jobs = [cluster.batch(f"{plan}; sleep 3", "-w", "n3", "--gres=gpu:1") for _ in range(2)]
     texts = [cluster.wait_output(job, '"exit_code": 0') for job in jobs]
     uuids = [set(re.findall(r"GPU-[0-9a-f-]{36}", text)) for text in texts]

@@ -280,6 +280,6 @@ def test_submit_refuses_a_run_of_more_nodes_than_its_job(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("job.yaml").write_text("script: train.py\nnodes: 3\nslurm: {nodes: 1, spare_nodes: 1}\n")
-    assert execute(["submit", "-c", "./job.yaml", "-n"]) == 2
+    assert execute(["submit", "-c", "./job.yaml", "--dry-run"]) == 2
     assert "nodes: 3: more than the nodes of the job that slurm: asks for" in capsys.readouterr().err
-    assert execute(["submit", "-c", "./job.yaml", "-n", "--set", "nodes=2"]) == 0
+    assert execute(["submit", "-c", "./job.yaml", "--dry-run", "--set", "nodes=2"]) == 0

@@ -34,8 +34,8 @@ ABSENT = "the user 'nosuchuser-at-all' does not exist"
             f"defaults: {{identity_file: {NOBODY}/key}}\nhosts: {{a: }}\n",
             f"hosts.yaml:1: defaults.identity_file: {NOBODY}/key: {ABSENT}",
         ),
-        (["run", "-n", "--config", "sent"], "", f"{NOBODY}/train.py: {ABSENT}"),
-        (["run", "-n", "--config", "synced"], "", f"{NOBODY}/tree: {ABSENT}"),
+        (["run", "--dry-run", "--config", "sent"], "", f"{NOBODY}/train.py: {ABSENT}"),
+        (["run", "--dry-run", "--config", "synced"], "", f"{NOBODY}/tree: {ABSENT}"),
     ],
 )
 def test_a_home_of_nobody_is_no_bug(

@@ -36,7 +36,7 @@ run x.py --show-secrets                 | --show-secrets has no effect without -
 rehearse x.py --grace 5                 | --grace
 rehearse x.py --on-disconnect continue  | --on-disconnect
 run x.py --no-restart --restarts 2      | --no-restart starts no failed run again
-submit -c x --logs y                    | --logs has no effect without --login
+submit -c x --parallel 2                 | --parallel has no effect without --login
 lint x.py --yes                         | --yes has no effect without --fix
 lint x.py --fix --json                  | --fix shows a diff
 lint x.py --json --sarif                | --json prints one document

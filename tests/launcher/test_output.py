@@ -248,7 +248,7 @@ def test_the_processes_of_a_host_do_not_paint_over_the_question(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     answering(tmp_path, scene())
-    texts = on_terminal(monkeypatch, "clean-zombies", "-n", "localhost")
+    texts = on_terminal(monkeypatch, "clean-zombies", "--dry-run", "localhost")
     assert_safe(texts)
     assert "end?" in texts[1]
 

@@ -137,7 +137,7 @@ def test_prune_deletes_what_ended_long_ago_and_nothing_else(home: Home) -> None:
 
     refused = home.gpulaunch("prune")
     assert refused.returncode == 2, refused.stdout
-    shown = home.gpulaunch("prune", "-n")
+    shown = home.gpulaunch("prune", "--dry-run")
     assert (shown.returncode, [line.split()[0] for line in shown.stdout.splitlines()]) == (
         0,
         [OLD, OLDER, "nothing"],

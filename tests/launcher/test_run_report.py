@@ -144,7 +144,7 @@ def test_stacks_as_a_document_name_the_hosts_without(
     assert document["unreachable_fixes"]["b"].startswith("is the host up,")
 
 
-@pytest.mark.parametrize("argv", [("rm", "t-1", "--yes"), ("prune", "b"), ("prune", "b", "-n")])
+@pytest.mark.parametrize("argv", [("rm", "t-1", "--yes"), ("prune", "b"), ("prune", "b", "--dry-run")])
 def test_commands_in_the_fixes_of_a_removal_reach_the_hosts(
     argv: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

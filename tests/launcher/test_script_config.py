@@ -25,7 +25,12 @@ from launcher.engines.command_line.gpulaunch_options import find_own_option
 from launcher.errors import BadInput
 from launcher.host_checks.preflight import build_agent_request
 from launcher.host_checks.preflight_options import PreflightOptions
-from launcher.planning.script_file import find_tree, read_script_after_sync, read_script_to_send
+from launcher.planning.script_file import (
+    find_tree,
+    read_script_after_sync,
+    read_script_to_send,
+    start_in_tree,
+)
 from launcher.sync.pre_launch import list_target_dirs, render_live_runs
 from preflight.job import Job
 from tests.launcher.test_gpu_wait import run_options
@@ -58,7 +63,8 @@ def prepared(
     *words: str, entries: tuple[HostEntry, ...] = (BOX,), sync: bool = False, sets: tuple[str, ...] = ()
 ) -> tuple[RunConfig, tuple[HostEntry, ...]]:
     overrides = Overrides(sync=sync, key_values=sets)
-    return choose_code_transfer(build_config_for_script(words, overrides), entries, overrides)
+    config = choose_code_transfer(build_config_for_script(words, overrides), entries, overrides)
+    return start_in_tree(config, entries)
 
 
 def test_a_script_needs_no_config_and_the_words_after_it_are_its_own() -> None:
@@ -155,13 +161,13 @@ def test_a_command_whose_files_lie_beside_the_script_is_not_started_without_them
         choose_code_transfer(config, (BOX,), far)
     assert caught.value.message == f"the command needs {needed} would be sent to the hosts"
     assert "--sync sends this directory (to ~/gpulaunch/project where" in caught.value.fix
-    assert choose_code_transfer(config, (HERE,), far) == (config, (HERE,))
+    assert choose_code_transfer(config, (HERE,), far) == config
 
 
 def test_a_command_that_needs_nothing_of_this_directory_is_started() -> None:
     far = Overrides(hosts=("root@192.0.2.7",))
     for words in (("torchrun", "-m", "train_of_a_package"), ("torchrun", "alone.py", "--data", "/data.py")):
-        config, _ = choose_code_transfer(build_config_for_command(words, far), (BOX,), far)
+        config = choose_code_transfer(build_config_for_command(words, far), (BOX,), far)
         assert config.job.send_script == (words[1] == "alone.py"), words
 
 
@@ -221,6 +227,26 @@ def test_ranks_start_where_their_tree_goes(
     (tmp_path / "x.yaml").write_text(settings)
     assert execute(["preflight", "-c", str(tmp_path / "x.yaml"), "-i", str(tmp_path / "hosts.yaml")]) == 2
     assert asked == places
+
+
+def test_a_tree_that_nothing_gives_a_place_has_one_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "hosts.yaml").write_text("hosts: {a: {}, c: {workdir: ~/c}}")
+    (tmp_path / "My Project").mkdir()
+    monkeypatch.chdir(tmp_path / "My Project")
+    Path("x.yaml").write_text("script: train.py\nhosts: [a, c]\nsync: true\n")
+    Path("train.py").touch()
+    given = replace(run_options(sync=False), inventory=tmp_path / "hosts.yaml", identity_file=None, wait=None)
+    for config, extra, options in (
+        ("./x.yaml", (), given),
+        (None, ("train.py",), replace(given, sync=True, hosts=("a,c",))),
+    ):
+        found = parse_run_request(config, extra, options)
+        assert found.config.sync is not None
+        places = {"a": "~/gpulaunch/My Project", "c": "~/c"}
+        assert {entry.name: found.job.directory_in(entry.workdir) for entry in found.entries} == places
+        assert list_target_dirs(found.config.sync, found.job, found.entries) == places
 
 
 def test_a_relative_tree_is_below_the_home_as_its_ranks_are() -> None:
@@ -295,8 +321,8 @@ def test_sync_on_the_command_line_keeps_what_a_config_says_of_it() -> None:
             "has no option -lr; options of the script go last, after --: gpulaunch run alone.py -- -lr 1\n",
         ),
         (
-            "alone.py --lr 1 --hosts titan --wd 0 -n -- 3",
-            "go last, after --: gpulaunch run alone.py --hosts titan -n -- --lr 1 --wd 0 3\n",
+            "alone.py --lr 1 --hosts titan --wd 0 --dry-run -- 3",
+            "go last, after --: gpulaunch run alone.py --hosts titan --dry-run -- --lr 1 --wd 0 3\n",
         ),
         ("--lr 1 alone.py", "go last, after --: gpulaunch run alone.py -- --lr 1\n"),
         ("-np 2 alone.py", "has no option -np; ranks of each host: --gpus N"),
@@ -318,11 +344,14 @@ def test_sync_on_the_command_line_keeps_what_a_config_says_of_it() -> None:
             "alone.py --hosts a b",
             "b after --hosts a would be an argument of the script; --hosts a,b names both",
         ),
-        ("alone.py root@192.0.2.7 -n", "root@192.0.2.7 would be an argument of the script; a host: --hosts"),
+        (
+            "alone.py root@192.0.2.7 --dry-run",
+            "root@192.0.2.7 would be an argument of the script; a host: --hosts",
+        ),
         ("alone.py 3 -- --lr 1", "an argument of the script goes last, after --: alone.py -- 3 --lr 1\n"),
         (
-            "-n /usr/bin/python3 alone.py --lr 1",
-            "a command goes after --: gpulaunch run -n -- /usr/bin/python3 alone.py --lr 1\n",
+            "--dry-run /usr/bin/python3 alone.py --lr 1",
+            "a command goes after --: gpulaunch run --dry-run -- /usr/bin/python3 alone.py --lr 1\n",
         ),
         (
             "--python /v/bin/python -- torchrun alone.py",

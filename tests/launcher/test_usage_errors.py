@@ -2,11 +2,13 @@
 
 import json
 import shlex
+from collections import defaultdict
 from pathlib import Path
 
+import click
 import pytest
 
-from launcher.cli import execute
+from launcher.cli import cli, execute
 
 
 @pytest.mark.parametrize(
@@ -53,6 +55,9 @@ from launcher.cli import execute
         ("explain ,", "gpulaunch explain needs CODE", "gpulaunch checks lists the codes"),
         ("diagnose tests/users.py", "tests/users.py is a script and no log", "gpulaunch lint tests/users.py"),
         ("run a.py --no-sync", "gpulaunch run has no option --no-sync", "--set sync=false"),
+        ("prune -n", "gpulaunch prune has no option -n", "to see it and change nothing: --dry-run"),
+        ("run a.py -n 4", "gpulaunch run has no option -n", "the plan alone: run --dry-run; ranks of each"),
+        ("submit -c a --logs b", "gpulaunch submit has no option --logs", "what is not sent with --login"),
         ("stop a -f", "gpulaunch stop has no option -f", "without time for a checkpoint: --now"),
         ("attach a -r 0", "gpulaunch attach has no option -r", "one rank alone: gpulaunch logs RUN -f -r N"),
         ("init a.py --dry-run", "gpulaunch init has no option --dry-run", "gpulaunch run has it"),
@@ -160,7 +165,7 @@ from launcher.cli import execute
             "Slurm chooses the nodes; for sbatch: --set slurm.sbatch.nodelist=HOSTS",
         ),
         ("submit -c x --env A=1", "gpulaunch submit has no option --env", "--set env.KEY=VALUE"),
-        ("submit -c x --detach", "gpulaunch submit has no option --detach", "gpulaunch submit --help"),
+        ("submit -c x --detach", "gpulaunch submit has no option --detach", "leave it out: a job needs"),
         ("submit -c x --dryrun", "gpulaunch submit has no option --dryrun", "did you mean --dry-run?"),
         ("rehearse", "nothing to run", "name a local script"),
         ("logs --tail 3", "gpulaunch logs has no option --tail", "the last lines: -n N"),
@@ -280,5 +285,17 @@ def test_a_job_reads_the_inventory_that_submit_was_given(
     monkeypatch.chdir(tmp_path)
     Path("nodes.yaml").write_text("hosts: {n1: {}}")
     Path("a.yaml").write_text("{script: a.py, slurm: {nodes: 2}}")
-    assert execute(["submit", "-c", "./a.yaml", "-n", "-i", "nodes.yaml"]) == 0
+    assert execute(["submit", "-c", "./a.yaml", "--dry-run", "-i", "nodes.yaml"]) == 0
     assert "--transport srun -c ./a.yaml --inventory=nodes.yaml" in capsys.readouterr().out
+
+
+def test_an_option_means_the_same_in_every_command() -> None:
+    longs, are_flags = defaultdict[str, set[str]](set), defaultdict[str, set[bool]](set)
+    ctx = click.Context(cli)
+    for command in filter(None, (cli.get_command(ctx, name) for name in cli.list_commands(ctx))):
+        for option in (param for param in command.params if isinstance(param, click.Option)):
+            for short in (name for name in option.opts if name[1] != "-"):
+                longs[short].add(max(option.opts, key=len))
+            are_flags[max(option.opts, key=len)].add(option.is_flag)
+    assert {short: names for short, names in longs.items() if len(names) > 1} == {}
+    assert [name for name, kinds in are_flags.items() if len(kinds) > 1] == []
