@@ -63,6 +63,11 @@ def one_line(text: str | bytes, limit: int = 200) -> str:
     return f"{line[:head]}...{line[len(line) - (limit - 3 - head) :]}"
 
 
+def is_line(word: str) -> bool:
+    """Return whether one word of a shell holds a whole line, or a document (JSON needs no blank)."""
+    return any(letter.isspace() for letter in word.strip()) or (word[:1] in ("{", "[") and '"' in word)
+
+
 def last_lines(output: bytes, count: int = 3) -> str:
     """Return the last words of an output, for a message."""
     lines = [line.strip() for line in sanitize(output[-4096:]).splitlines() if line.strip()]

@@ -12,7 +12,7 @@ import click
 
 from launcher.commands._usage_errors import HOST_OPTIONS, OTHER_OPTIONS, WrongUsage
 from launcher.local.project import SUFFIXES
-from launcher.text import one_line
+from launcher.text import is_line, one_line
 from preflight import regex as re
 
 _RANKS = "ranks of each host: --gpus N, on CPUs --gpus none --set processes_per_host=N"
@@ -42,8 +42,7 @@ LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "python", "python3", "fabric
 
 def is_text(word: str) -> bool:
     """Return whether a word is a command as one text (`"torchrun train.py"`), not a script or a name."""
-    has_blank = any(letter.isspace() for letter in word.strip())
-    return has_blank and not os.path.isfile(word) and not _is_script_path(word)  # noqa: PTH113 - of any length
+    return is_line(word) and not os.path.isfile(word) and not _is_script_path(word)  # noqa: PTH113 - of any length
 
 
 def _is_script_path(text: str) -> bool:

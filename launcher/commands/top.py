@@ -75,7 +75,8 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
 
     Nothing is installed on hosts: one connection to each is held while the screen is shown. Without HOSTS:
     all of hosts.yaml, this machine, and the hosts of runs that were started on it. `?` shows the keys.
-    Exit code 3: with --once, --json or without a terminal, a host that was named did not answer.
+    Exit code with --once, --json or without a terminal: 3 when a host that was named did not answer, 1 when
+    the driver of one did not.
     """
     options = TopOptions(**given)
     if options.once or options.as_json or not can_take_terminal():
@@ -92,7 +93,10 @@ def _print_once(hosts: tuple[str, ...], options: TopOptions) -> int:
     if options.prometheus is not None:
         write_metrics(options.prometheus, view)
     lost = [host for host in view.hosts if not host.current]
-    code = ExitCode.UNREACHABLE if lost and (hosts or len(lost) == len(view.hosts)) else ExitCode.OK
+    hung = [host for host in view.hosts if host.current and not host.answers]
+    matters = bool(hosts) or len(lost) + len(hung) == len(view.hosts)
+    fault = ExitCode.UNREACHABLE if lost else ExitCode.NEGATIVE
+    code = fault if matters and (lost or hung) else ExitCode.OK
     if options.as_json:
         echo_json({**encode_view(view), "exit_code": int(code)})
     else:

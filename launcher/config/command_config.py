@@ -22,6 +22,7 @@ from launcher.engines.command_line.parsed_command import MissingValue, ParsedCom
 from launcher.errors import CommandRefused
 from launcher.local.home import at_home
 from launcher.local.small_files import read_small_text
+from launcher.text import is_line
 from preflight.job import CommandRequest, Job
 
 _ENGINES = {
@@ -56,7 +57,7 @@ def read_command(
     from launcher.engines.command_line.parse import parse_command, parse_line  # noqa: PLC0415 - most runs have a config
 
     known = {**(variables or {}), **os.environ, "PWD": str(Path.cwd()), "EPOCHSECONDS": str(int(time.time()))}
-    is_text = len(words) == 1 and any(letter.isspace() for letter in words[0].strip())
+    is_text = len(words) == 1 and is_line(words[0])
     parsed = (
         parse_line(words[0], known, _text_beside, number) if is_text else parse_command(words, known, number)
     )

@@ -164,7 +164,12 @@ HOST_KEYS: tuple[Field, ...] = (
 INVENTORY_KEYS: tuple[Field, ...] = (
     Field(
         "defaults",
-        Section(HOST_KEYS, elsewhere=_elsewhere),
+        Section(
+            HOST_KEYS,
+            "keys of a host, such as {user: ada}; a host goes below hosts:",
+            _elsewhere,
+            has_short=False,
+        ),
         "Keys that every host has unless it says otherwise.",
         "{user: ada}",
     ),

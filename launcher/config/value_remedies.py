@@ -1,5 +1,6 @@
 """How a value is written right that came as another kind: the ends of messages, "" where nothing is known."""
 
+import json
 import unicodedata
 from collections.abc import Container
 from typing import Any
@@ -12,6 +13,7 @@ _SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) *([mgt])i?b?", re.IGNORECASE)
 _PLAIN_WORD = re.compile(r"[\w./+-][\w./+=@:-]{0,59}")
 _MOST_WORDS = 12  # of a remedy
 _LOOKALIKE = re.compile("[\u00a0\u2000-\u201f\u202f\u2060\u2212\u3000\ufeff\uff01-\uff5e]")
+_INDICATORS = "*&!|>%@`#?-,]}"  # at the start of a word, to YAML
 _NAMES = ("name", "host", "hostname", "ip")
 _SPELLED_OUT = re.compile(r"([0-9.]{1,12}) *([smhd])(?:ec|econd|in|inute|r|our|ay)?s?$", re.IGNORECASE)
 
@@ -79,8 +81,12 @@ def as_ascii(text: str) -> str:
 def as_pair(text: str, names: Container[str]) -> str:
     """Return how `user:ada` or `user ada` is written as a key and its value."""
     pair = re.fullmatch(r"(\w+)([:\s])\s*(\S.*)", text)
-    blank = ", with a blank" if pair and pair[2] == ":" else ""
-    return f' (write "{pair[1]}: {pair[3]}"{blank})' if pair and pair[1] in names else ""
+    if pair is None or pair[1] not in names:
+        return ""
+    blank = ", with a blank" if pair[2] == ":" else ""
+    if pair[3][0] in _INDICATORS:
+        return f" (write {pair[1]}: {json.dumps(pair[3], ensure_ascii=False)}{blank})"
+    return f' (write "{pair[1]}: {pair[3]}"{blank})'
 
 
 def as_name(name: str, pattern: str) -> str:

@@ -308,12 +308,12 @@ def is_called(key: Field, name: str) -> bool:
     return word == key.name or word in OTHER_NAMES.get(key.name, "").split()
 
 
-def _as_mapping(item: YamlNode, keys: tuple[Field, ...]) -> str:
+def _as_mapping(item: YamlNode, keys: tuple[Field, ...], *, has_short: bool = True) -> str:
     """Return how a scalar in place of a mapping is written: `restart: 3`, `restart: true`, `port 22`."""
     text, first = item.text.lower(), keys[0]
     if text in _TRUE | _FALSE:
         return " (write {} for its defaults)" if text in _TRUE else " (leave it out)"
-    fits = _PLAIN.fullmatch(text) and first.kind.read(item, ConfigIssues()) is not None
+    fits = has_short and _PLAIN.fullmatch(text) and first.kind.read(item, ConfigIssues()) is not None
     one = f" (write {{{first.name}: {item.text}}})" if fits else ""
     return as_pair(item.text, [key.name for key in keys]) or one
 
@@ -325,12 +325,13 @@ class Section:
     keys: tuple[Field, ...]
     expected: str = "a mapping (key: value)"
     elsewhere: Callable[[str], str] = lambda _: ""  # says of what else a name is a key
+    has_short: bool = True  # a scalar in its place is most likely its first key
 
     def read(self, item: YamlNode, mistakes: ConfigIssues) -> dict[str, Any] | None:
         if item.value is None:
             return {}
         if not isinstance(item.value, dict):
-            mistakes.expected(item, self.expected + _as_mapping(item, self.keys))
+            mistakes.expected(item, self.expected + _as_mapping(item, self.keys, has_short=self.has_short))
             return None
         known = {key.name: key.kind for key in self.keys}
         found = {}

@@ -131,7 +131,10 @@ def view_host(state: HostState, now: float) -> HostView:
         phase = "silent"
     retry_s = max(0.0, state.retry_at - now) if phase == "lost" and state.retry_at else None
     fix = state.error.fix if phase == "lost" and state.error is not None else ""
-    return HostView(state.entry.name, phase, age_s, _gpus(state, now), _note(state, phase), fix, retry_s)
+    read = () if state.facts is None else state.facts.gpus
+    answers = read.code in _NO_GPU if isinstance(read, Missing) else not any(map(_explain_silent, read))
+    note = _note(state, phase)
+    return HostView(state.entry.name, phase, age_s, _gpus(state, now), note, fix, retry_s, answers)
 
 
 def _note(state: HostState, phase: HostPhase) -> str:

@@ -74,6 +74,7 @@ class HostView:
     note: str  # why it is lost or its GPUs are missing, or what cannot be seen on it
     fix: str = ""  # what to do about a lost host
     retry_s: float | None = None  # until the next attempt to connect; None: no other one
+    answers: bool = True  # so does its driver, for each of its GPUs, where it has one
 
     @property
     def current(self) -> bool:

@@ -62,5 +62,6 @@ def explain_signature(code: str) -> str | None:
         return f"{code}: {row.cause}\n({row.slug}, {DEPTHS[row.depth]})\n\nFix: {row.fix}\nSource: {SOURCES[row.source]}\n"
     notice = next((each for each in NOTICES if each.code == code), None)
     if notice is not None:
-        return f"{code}: {notice.verdict}\n(a line that {'may be ignored' if notice.safe else 'shows a fault'})\n"
+        what, line = "may be ignored" if notice.safe else "shows a fault", notice.pattern.pattern
+        return f"{code}: {notice.verdict}\n(a line that {what})\n\nThe line matches: {line}\n"
     return None

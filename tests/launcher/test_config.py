@@ -233,6 +233,7 @@ MISTAKES: dict[str, tuple[str, dict[str, object], str]] = {
         {},
         'x.yaml:2: restart.max:2: unknown key (write "max: 2", with a blank)',
     ),
+    "a pattern": ("script: a\nsync: exclude *.ckpt", {}, '(write exclude: "*.ckpt")'),
     "word of another tool": ("script: a\nmachines: [b]", {}, 'machines: unknown key; did you mean "hosts"?'),
     "word of SkyPilot": ("script: a\nnum_nodes: 2", {}, 'num_nodes: unknown key; did you mean "nodes"?'),
     "names in place of a number": (

@@ -41,6 +41,7 @@ CASES: dict[str, tuple[bytes, str]] = {
         'expected a mapping (key: value), got "l40s-[01-02]"',
     ),
     "address for mapping": (b"hosts: {a: 192.0.2.7}\n", "(write {address: 192.0.2.7})"),
+    "address for defaults": (b"defaults: 192.0.2.7\n", 'a host goes below hosts:, got "192.0.2.7"'),
     "text for mapping": (
         b"hosts: {a: yes}\n",
         'hosts.a: expected a mapping (key: value) (write {} for its defaults), got "yes"',

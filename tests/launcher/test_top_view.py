@@ -9,17 +9,20 @@ from pathlib import Path
 
 import pytest
 
+from launcher.cli import execute
+from launcher.commands import top
 from launcher.config.inventory import HostEntry
 from launcher.errors import AgentProtocolError, ConnectionTimedOut
 from launcher.local.fanout_places import Places
 from launcher.terminal.step_progress import ProgressValues
 from launcher.top.document import encode_view
-from launcher.top.fleet import build_view, view_host
+from launcher.top.fleet import Fleet, build_view, view_host
 from launcher.top.frame import render_processes
 from launcher.top.holders import find_holders, shorten_command
 from launcher.top.host_monitor import INSPECT_EVERY_S, HostMonitor, HostState, LogProgress, _Schedule
 from launcher.top.monitor_answer import GpuSample, MonitorAnswer, parse_answer
 from launcher.top.prometheus import render_metrics, write_metrics
+from launcher.top.views import FleetView, HostPhase
 from launcher.transports.base import Connection
 from preflight.facts.gpu import ComputeProcess, GpuClaim
 from preflight.facts.host import HostFacts
@@ -55,11 +58,37 @@ def test_no_gpu_is_free_whose_driver_hangs_after_its_list_of_processes() -> None
     assert not isinstance(facts.gpus, Missing)
     first, *others = facts.gpus
     hung = replace(first, utilization_percent=Missing("no answer within 15 s", "timeout"))
-    known, silent = (
-        view_host(state(replace(facts, gpus=(each, *others))), 101.0).gpus[0] for each in (first, hung)
-    )
-    assert (known.free, known.problem) == (True, "")
-    assert (silent.free, silent.problem) == (False, "the driver does not answer: no answer within 15 s")
+    known, silent = (view_host(state(replace(facts, gpus=(each, *others))), 101.0) for each in (first, hung))
+    assert (known.answers, known.gpus[0].free, known.gpus[0].problem) == (True, True, "")
+    assert (silent.answers, silent.gpus[0].free) == (False, False)
+    assert silent.gpus[0].problem == "the driver does not answer: no answer within 15 s"
+
+
+def test_a_host_without_a_gpu_answers_and_one_whose_driver_hangs_does_not() -> None:
+    kinds = (Missing("why", "no-devices"), Missing("why", "no-library"), Missing("why", "timeout"))
+    found = [view_host(state(replace(scene().facts(), gpus=kind)), 101.0) for kind in kinds]
+    assert [(each.current, each.answers) for each in found] == [(True, True), (True, True), (True, False)]
+
+
+@pytest.mark.parametrize(
+    ("words", "states", "code"),
+    [
+        (["a"], {"a": ("live", False)}, 1),
+        ([], {"a": ("live", False), "b": ("live", True)}, 0),
+        ([], {"a": ("live", False), "b": ("lost", True)}, 3),
+        ([], {"a": ("live", True), "b": ("lost", True)}, 0),
+        (["a", "b"], {"a": ("live", False), "b": ("lost", True)}, 3),
+        (["a", "b"], {"a": ("live", True), "b": ("live", True)}, 0),
+    ],
+)
+def test_the_exit_code_says_whether_what_was_named_answered(
+    words: list[str], states: dict[str, tuple[HostPhase, bool]], code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosts = tuple(host(name, phase=phase, answers=answers) for name, (phase, answers) in states.items())
+    monkeypatch.setattr(top, "_entries", lambda *_: ())
+    monkeypatch.setattr(Fleet, "collect_once", lambda _: None)
+    monkeypatch.setattr(Fleet, "view", lambda _: FleetView(0.0, hosts, ()))
+    assert execute(["top", "--once", *words]) == code
 
 
 def test_holders_have_the_classes_of_clean_zombies() -> None:

@@ -9,6 +9,8 @@ import click
 import pytest
 
 from launcher.cli import cli, execute
+from launcher.commands._argv import is_text
+from launcher.config.command_config import read_command
 
 
 @pytest.mark.parametrize(
@@ -299,3 +301,10 @@ def test_an_option_means_the_same_in_every_command() -> None:
             are_flags[max(option.opts, key=len)].add(option.is_flag)
     assert {short: names for short, names in longs.items() if len(names) > 1} == {}
     assert [name for name, kinds in are_flags.items() if len(kinds) > 1] == []
+
+
+def test_a_document_without_a_blank_is_a_text_and_no_program() -> None:
+    text = '{"configurations":[{"program":"train.py","args":["--lr","1e-4"]}]}'
+    assert is_text(text)
+    assert not is_text("[")
+    assert read_command((text,)).args == ("--lr", "1e-4")

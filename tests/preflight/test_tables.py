@@ -9,6 +9,7 @@ from preflight.checks.wheels import find_driver_floor, find_wheel, runs_on
 from preflight.decide.batch_sizes import BatchSizes, find_nearest_multiples
 from preflight.diagnosis.context import Context
 from preflight.diagnosis.diagnose import diagnose
+from preflight.diagnosis.explain import explain_signature
 from preflight.diagnosis.live_diagnosis import LiveDiagnosis
 from preflight.diagnosis.signature_matcher import _BY_ERRNO
 from preflight.diagnosis.signatures.model import branches, expanded, longest_literal, selective_literals
@@ -278,3 +279,12 @@ def test_a_live_run_is_judged_where_a_step_looks_bad(steps: list[str], codes: li
     live = LiveDiagnosis()
     found = [live.feed(f"step {n} {text}", 0, "a") for n, text in enumerate(steps)]
     assert [warning.code for each in found for warning in each] == codes
+
+
+def test_a_notice_is_explained_with_the_line_that_it_is_about() -> None:
+    said = [explain_signature(row.code) or "" for row in NOTICES]
+    assert all(
+        f"\nThe line matches: {row.pattern.pattern}\n" in text
+        for row, text in zip(NOTICES, said, strict=True)
+    )
+    assert (explain_signature("W02") or "").endswith("matches: None of the inputs have requires_grad=True\n")
