@@ -16,6 +16,11 @@ _PATH = (
     r" (does not exist|is a directory|is a file|is not readable|is not writable)"
 )
 _EXTRA = r"(?s)Got unexpected extra arguments? \((.*)\)"
+_EXTRA_WORDS = {
+    "fetch": "a file or directory of the output: --path {}",
+    "checks": "gpulaunch checks | grep {}",
+}
+"""What a further word of these commands is meant for."""
 _OF_COMMANDS = frozenset(
     (
         *("-i", "--inventory", "--json", "--hosts", "-c", "--config", "--gpus", "--dry-run", "-y", "--yes"),
@@ -209,7 +214,9 @@ def describe_usage_error(error: click.ClickException, command: str) -> tuple[str
         return f"{error.option_name} needs a value", help_line
     extra = re.match(_EXTRA, error.message)
     if extra is not None:
-        return f"{path} takes no further argument, got {one_line(extra[1], _SHOWN)}", help_line
+        word = one_line(extra[1].strip("'"), _SHOWN)
+        fix = help_line if " " in word else _EXTRA_WORDS.get(path.rpartition(" ")[2], help_line).format(word)
+        return f"{path} takes no further argument, got {word}", fix
     return _plain(error.message), help_line
 
 

@@ -72,12 +72,12 @@ def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:
         also = {"without_end": open_ended, "end": end, "root_cause": root, "exit_code": int(ExitCode.OK)}
         echo_json({**encode_diagnosis(found, read), **also})
         return
+    _echo_end(found, failure, end)
     for name in open_ended:
         echo(
-            f"{one_line(name)}: no end of it is kept locally: it is live, ended when no client followed it,"
-            f" or could not be written; the rest of its logs: gpulaunch fetch {one_line(name)}"
+            f"{one_line(name)}: its local logs may be older than its end, which is not kept locally;"
+            f" for the rest: gpulaunch fetch {one_line(name)}, and this command again"
         )
-    _echo_end(found, failure, end)
 
 
 def _means_run(word: str) -> bool:

@@ -179,7 +179,8 @@ def render_fetched(results: Mapping[str, FetchResult | GpulaunchError]) -> Itera
     for files, hosts in group_alike((result.files, host) for host, result in came.items()).items():
         each, together = (" each", " together") if len(hosts) > 1 else ("", "")
         size = format_size(sum(came[host].bytes for host in hosts))
-        yield f"{fold_hosts(hosts)}: {count_noun(files, 'file')}{each}, {size}{together}"
+        words = f"{count_noun(files, 'file')}{each}, {size}{together}" if files else "nothing new"
+        yield f"{fold_hosts(hosts)}: {words}"
 
 
 def _print_problem(answer: Answer, host: str, result: FetchResult | GpulaunchError) -> int:

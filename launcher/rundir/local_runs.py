@@ -1,5 +1,6 @@
 """The run directory that a word means, of the runs that are kept locally."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -35,7 +36,12 @@ def find_local_run(word: str, runs: Path, *, takes_logs: bool = True) -> Path:
     if Path(f"slurm-{word}.out").is_file():
         latest = f"; slurm-{word}.out is the output of that job"
     if not takes_logs:
-        raise BadInput(f"{word}: no such run locally", f"name a run{latest}")
+        fix = (
+            f"gpulaunch diagnose {shlex.quote(word)} reads a log"
+            if Path(word).is_file()
+            else f"name a run{latest}"
+        )
+        raise BadInput(f"{word}: no such run locally", fix)
     raise BadInput(f"{word}: no such log and no such run", f"name a log file, a run id, or -{latest}")
 
 

@@ -38,7 +38,13 @@ def read_logs(words: Sequence[str], runs: Path) -> tuple[Log, ...]:
     is_silent = not any(log.kept or log.text.strip() for log in logs)
     if is_silent and not any(map(_says_end, map(read_kept_outcome, list_run_directories(words, runs)))):
         names = ", ".join(log.name for log in logs[:_MOST_NAMES])
-        raise BadInput(f"{names}: no line of text, so nothing is known of the run", "name a log with lines")
+        kept = list_run_directories(words, runs)
+        fix = (
+            f"gpulaunch fetch {kept[0].name} brings what it has printed since"
+            if kept
+            else "name a log with lines"
+        )
+        raise BadInput(f"{names}: no line of text, so nothing is known of the run", fix)
     return logs
 
 

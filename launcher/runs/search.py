@@ -1,10 +1,12 @@
 """A search for runs on hosts: of hosts.yaml, this machine, and those of runs that this machine knows."""
 
+import shlex
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -177,8 +179,9 @@ def _not_found(word: str, answered: Sequence[str], found: SearchResult) -> Gpula
         silent = f"; these did not answer: {fold_hosts(found.errors)}" if found.errors else ""
         what = f"{what} of its own was found on {where}; one is in its home, of {owners}{silent}"
         return BadInput(what, "name its own host with --hosts, or in hosts.yaml")
+    log = f"gpulaunch diagnose {shlex.quote(word)} reads that file; " if Path(word).is_file() else ""
     fix = (
-        "gpulaunch ps --all lists your runs, gpulaunch top shows what others run;"
+        f"{log}gpulaunch ps --all lists your runs, gpulaunch top shows what others run;"
         " --hosts HOST looks on a host that is not in hosts.yaml"
     )
     if not found.errors:

@@ -96,13 +96,17 @@ def test_a_report_of_a_fetched_run_without_an_outcome_says_why_it_ended(tmp_path
     host.mkdir(parents=True)
     (host / "rank-0.log").write_text("line\n")
     (tmp_path / "r-1" / "plan.json").write_text(json.dumps({"run_id": "r-1"}))
-    rest = "r-1: no end of it is kept locally: it is live, ended when no client followed it, or could not be"
-    rest += " written"
+    rest = "r-1: its local logs may be older than its end, which is not kept locally;"
     done = CliRunner().invoke(diagnose, ["r-1", "--logs", str(tmp_path)])
     assert done.output.splitlines() == [
-        f"{rest}; the rest of its logs: gpulaunch fetch r-1",
         "no failure found",
+        f"{rest} for the rest: gpulaunch fetch r-1, and this command again",
     ]
+    (host / "rank-0.log").write_text("")
+    done = CliRunner().invoke(diagnose, ["r-1", "--logs", str(tmp_path)])
+    assert isinstance(done.exception, BadInput)
+    assert done.exception.fix == "gpulaunch fetch r-1 brings what it has printed since"
+    (host / "rank-0.log").write_text("line\n")
     end = {
         "ranks": {"0": -15},
         "why": "no client has followed this attached run for 60 s",

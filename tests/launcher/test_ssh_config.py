@@ -123,6 +123,10 @@ def test_a_local_user_without_a_name_logs_in_as_whom_it_names(tmp_path: Path) ->
             "check the spelling, or set `address:` in hosts.yaml or HostName in ~/.ssh/config",
         ),
         ("17_3", "17_3 is the id of a Slurm job: gpulaunch ps 17_3 lists its runs"),
+        (
+            "hosts.txt.invalid",
+            "names of a file: --hosts \"$(cut -d' ' -f1 hosts.txt.invalid | paste -sd, -)\"",
+        ),
         ("bastoin.invalid", 'did you mean "bastion.invalid" of your ssh_config?'),
         ("other", '{config}:6: "hostnme" is not a keyword of ssh_config; did you mean "hostname"?'),
         ("moved", "correct HostName in {config}:10"),
@@ -130,8 +134,10 @@ def test_a_local_user_without_a_name_logs_in_as_whom_it_names(tmp_path: Path) ->
     ],
 )
 def test_a_name_that_does_not_resolve_is_compared_with_the_known_ones(
-    typed: str, fix: str, tmp_path: Path
+    typed: str, fix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("hosts.txt.invalid").touch()
     text = "Host bastio*.invalid bastion.invalid\n Port 2\n"
     more = "Host behind.invalid\n ProxyJump nobody.invalid\nHost other\n Hostnme 127.0.0.1\nHost bare\n"
     more += "Host moved\n HostKeyAlias m\n HostName gone.invalid\n"

@@ -118,6 +118,8 @@ def _unlisted_name(entry: HostEntry, inventory: Inventory, error: NameNotResolve
 def _name_fix(name: str, inventory: Inventory, ssh_config: Path | None) -> str:
     """Return a name like it, "" for none; of a block of ssh_config what gives that its address."""
     near = inventory.suggest(name, named_hosts(ssh_config))
+    if not near and Path(name).is_file():
+        return f"names of a file: --hosts \"$(cut -d' ' -f1 {shlex.quote(name)} | paste -sd, -)\""
     if near != name:
         is_listed = near == ALL or near in inventory.hosts or near in inventory.groups
         return near and f'did you mean "{near}" of {"hosts.yaml" if is_listed else "your ssh_config"}?'
