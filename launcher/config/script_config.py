@@ -32,7 +32,7 @@ _SYNC = (
 
 
 def tree_place(name: str) -> str:
-    """Return where a tree of that name goes on a host without a workdir."""
+    """Return the directory of a tree of that name, on a host without a workdir."""
     return posixpath.join("~/gpulaunch", name)
 
 

@@ -9,9 +9,15 @@ from launcher.errors import GpulaunchError
 from launcher.terminal.output import ask_visibly, echo
 from launcher.text import one_line
 from launcher.top.fleet import Fleet
-from launcher.top.frame import calculate_table_height, render_frame, render_processes, render_text_page
+from launcher.top.frame import (
+    calculate_table_height,
+    render_frame,
+    render_processes,
+    render_text_page,
+    wrap_help,
+)
 from launcher.top.full_screen import FullScreen
-from launcher.top.key_actions import HELP, Action, Position, press, settle
+from launcher.top.key_actions import Action, Position, press, settle
 from launcher.top.row_order import Row, build_rows
 from launcher.top.views import FleetView
 
@@ -79,7 +85,9 @@ class Dashboard:
         self._rows = build_rows(self._view, self._position.options)
         self._position = settle(self._position, self._rows, self._height())
         if self._position.page == "help":
-            self._screen.draw(render_text_page(HELP, "gpulaunch top: keys", self._position, size))
+            self._screen.draw(
+                render_text_page(wrap_help(size[0]), "gpulaunch top: keys", self._position, size)
+            )
         elif self._position.page == "processes" and self._position.selected is not None:
             host, index = self._position.selected
             title = one_line(f"processes on {host}" + (f", GPU {index}" if index >= 0 else ""), size[0])

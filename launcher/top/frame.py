@@ -8,7 +8,7 @@ from launcher.cleanup.render import render_named_pids, render_selection
 from launcher.terminal.cell_width import Span, truncate
 from launcher.text import count_noun, format_memory
 from launcher.top.host_monitor import HostState
-from launcher.top.key_actions import Position
+from launcher.top.key_actions import HELP, Position
 from launcher.top.row_order import Row, Totals, count_totals
 from launcher.top.table import Line, render_gpu_table, render_run_table
 from launcher.top.views import FleetView
@@ -64,6 +64,21 @@ def render_text_page(
     shown += [[] for _ in range(fit - len(shown))]
     foot = truncate([("2", "Escape or Enter back, up and down scroll")], width)
     return [truncate([("1", title)], width), [], *shown, foot][:height]
+
+
+def wrap_help(width: int) -> list[str]:
+    """Return the lines of the help, those that are wider than the screen continued below their text."""
+    if width >= max(map(len, HELP)):
+        return [*HELP]
+    from textwrap import wrap  # noqa: PLC0415 - only a narrow screen pays for it
+
+    starts = (len(line) - len(line.partition("  ")[2].lstrip()) if "  " in line else 0 for line in HELP)
+    indents = (" " * (start if start < width // 2 else 2) for start in starts)
+    return [
+        part
+        for line, indent in zip(HELP, indents, strict=True)
+        for part in wrap(line, width, subsequent_indent=indent, break_on_hyphens=False) or [""]
+    ]
 
 
 def render_processes(state: HostState, index: int) -> list[str]:

@@ -375,7 +375,11 @@ def test_of_a_run_without_an_output_directory_a_path_is_where_its_script_ran(tmp
 def test_hosts_with_as_many_files_share_a_line() -> None:
     came = {f"n{number}": FetchResult(13, 1024 * number) for number in (1, 2, 3)}
     refused = HostError("n4", "no answer")
-    others = {"n4": refused, "n5": FetchResult(1, 512), "n6": FetchResult(0, 0)}
+    others: dict[str, FetchResult | HostError] = {
+        "n4": refused,
+        "n5": FetchResult(1, 512),
+        "n6": FetchResult(0, 0),
+    }
     assert list(render_fetched({**came, **others})) == [
         "n[1-3]: 13 files each, 6.0 KiB together",
         "n5: 1 file, 512 B",

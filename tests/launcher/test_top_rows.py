@@ -11,9 +11,9 @@ import pytest
 from launcher.cli import execute
 from launcher.exit_codes import ExitCode
 from launcher.terminal.cell_width import paint_line, text_width
-from launcher.top.frame import calculate_table_height, render_frame, render_text_page
+from launcher.top.frame import calculate_table_height, render_frame, render_text_page, wrap_help
 from launcher.top.full_screen import decode_keys
-from launcher.top.key_actions import Position, press, settle
+from launcher.top.key_actions import HELP, Position, press, settle
 from launcher.top.row_order import RowOptions, build_rows, count_totals
 from launcher.top.table import Line, render_gpu_table, render_run_table
 from preflight.leftovers.classify import ProcessClass
@@ -224,6 +224,15 @@ def test_what_folded_hosts_have_is_below_each_other_in_a_narrow_window_too(width
     view = fleet(IDLE, host("longer-name", gpu(0)))
     shown = text(render_gpu_table(build_rows(view, RowOptions()), width))
     assert len({line.find("all free") for line in shown[1:]}) == 1
+
+
+@pytest.mark.parametrize("width", [30, 60, 200])
+def test_a_narrow_screen_shows_the_whole_of_its_help(width: int) -> None:
+    page = text(render_text_page(wrap_help(width), "keys", Position(), (width, 100)))
+    assert max(map(len, page)) <= width
+    assert " ".join(" ".join(page[2:-1]).split()) == " ".join(" ".join(HELP).split())
+    at = next(number for number, line in enumerate(page) if line.startswith("Enter"))
+    assert width != 60 or page[at + 1] == "         evidence of clean-zombies"
 
 
 def test_bytes_of_a_terminal_become_keys() -> None:
