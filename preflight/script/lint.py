@@ -260,7 +260,7 @@ def _read(sources: Sources, text: str, path: str, target: RankTarget) -> _Target
                 spots = [event.call.at(word) for word in words if event.call and word in event.call.kwargs]
                 reading.requested.setdefault((spots or [event.place])[0], thing.get("requested"))
                 reading.parts.setdefault((spots or [event.place])[0], (*spots[1:], event.place))
-        if _runs_elsewhere(it):
+        if it.contexts and _runs_elsewhere(it):
             return
         reading.trains = reading.trains or event.name in _TRAININGS
         reading.reached = reading.reached or event.name in _SIGNS

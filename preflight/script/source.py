@@ -74,6 +74,7 @@ class Sources:
         self.parser = parser or Parser()
         self._read: dict[str, Source | None] = {}
         self._imported: dict[tuple[str, int, str, str], Source | None] = {}
+        self._mentioned: dict[tuple[re.Pattern[str], str], bool] = {}
         self._problems: list[str] = []
         self._left = 0  # modules beyond the limit
         self.magics: list[CodeLocation] = []  # lines of a notebook, which Python does not read
@@ -111,7 +112,13 @@ class Sources:
 
     def mention(self, pattern: re.Pattern[str]) -> bool:
         """Whether any file that was read has what a pattern looks for."""
-        return any(self._is_in_code(pattern, source) for source in self.files())
+        found = self._mentioned
+        for source in self.files():
+            if (key := (pattern, source.path)) not in found:
+                found[key] = self._is_in_code(pattern, source)
+            if found[key]:
+                return True
+        return False
 
     def _is_in_code(self, pattern: re.Pattern[str], source: Source) -> bool:
         """Whether a file has what a pattern looks for, elsewhere than in comments and free-standing texts."""
@@ -295,10 +302,10 @@ def spawns_ranks(source: Source, parser: Parser) -> bool:
     """Whether a script starts its ranks itself, as torch.multiprocessing.spawn does."""
     if not any(word in source.text for word in _STARTS) or not _CALLS_START.search(source.text):
         return False
-    nodes = parser.nodes(source.tree)
-    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    calls = parser.of_kinds(source.tree, ast.Call)
     names = {getattr(node.func, "attr", getattr(node.func, "id", "")): node for node in calls}
-    if "spawn" in names or any(getattr(node, "attr", "") == "start_processes" for node in nodes):
+    attributes = parser.of_kinds(source.tree, ast.Attribute)
+    if "spawn" in names or any(node.attr == "start_processes" for node in attributes):
         return True
     launch = names.get("launch")
     if launch and launch.args and len(launch.args) + len(launch.keywords) > 1:

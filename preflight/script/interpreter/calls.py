@@ -62,22 +62,24 @@ def define(it: Interpreter, node: _Def, decorators: tuple[Value, ...]) -> Func:
 def call(it: Interpreter, node: ast.Call) -> Value:
     """Return what a call gives."""
     method = node.func if isinstance(node.func, ast.Attribute) else None
-    if method is not None and method.attr == "backward" and _is_scaled(it, method.value):
+    name = method.attr if method else ""
+    if method and name == "backward" and _is_scaled(it, method.value):
         it.state.scaled = True
         return NONE
     func = it.evaluate(node.func)
-    seen = read_arguments(it, node, passes=_passes_on(func))
-    if method is not None:
-        if method.attr == "backward" and isinstance(func, Unknown) and scales(node):
-            if scales_loss(node):
-                it.state.scaled = True
-                it.note("scaler", seen.place)
-            return NONE
-        if isinstance(func, ExternalName) and func.name.startswith("value."):
-            return choices.call_builtin_method(it, method.value, func.name.removeprefix("value."), seen)
+    kind = type(func)
+    kept = isinstance(func, ExternalName) and func.name in _KEPT
+    seen = read_arguments(it, node, passes=kind is Func or kind is Class or kept)
+    if name == "backward" and kind is Unknown and scales(node):
+        if scales_loss(node):
+            it.state.scaled = True
+            it.note("scaler", seen.place)
+        return NONE
+    if method and isinstance(func, ExternalName) and func.name.startswith("value."):
+        return choices.call_builtin_method(it, method.value, func.name.removeprefix("value."), seen)
     if isinstance(func, OneOf):
         return choices.invoke_one_of(it, func, seen)
-    if method is not None and method.attr == "step" and isinstance(func, Func):
+    if name == "step" and isinstance(func, Func):
         it.library.own_step(it, func.bound, seen)
     result = invoke(it, func, seen)
     return rank_values.given_by(it, func, seen, result)
@@ -163,12 +165,7 @@ def refs_in(value: Value) -> Iterator[Ref]:
 
 
 _KEPT = frozenset({"value.get", "value.setdefault", "value.pop", "value.append"})
-
-
-def _passes_on(func: Value) -> bool:
-    """Whether a call gives its arguments names: what a device is used for is seen where it is used."""
-    kind = type(func)
-    return kind is Func or kind is Class or (isinstance(func, ExternalName) and func.name in _KEPT)
+"""What gives its arguments names, as calls of the script's own do: a device is judged where it is used."""
 
 
 def read_arguments(it: Interpreter, node: ast.Call, *, passes: bool = False) -> "Call":

@@ -116,10 +116,11 @@ def is_enum(it: Interpreter, cls: Class) -> bool:
 
 def method_of(it: Interpreter, owner: Value, name: str) -> Func | None:
     """Return a method of the class of an object, bound to it, None where the script defines none."""
-    cls = it.attr(owner, "__class__") if isinstance(owner, Ref) else NONE
-    found = (info.names.get(name) for info in it.mro(cls.key)) if isinstance(cls, Class) else ()
-    method = next((item for item in found if isinstance(item, Func)), None)
-    return Func(method.key, method.frame, owner) if method else None
+    cls = it.attr(owner, "__class__") if type(owner) is Ref else NONE
+    for info in it.mro(cls.key) if type(cls) is Class else ():
+        if type(method := info.names.get(name)) is Func:
+            return Func(method.key, method.frame, owner)
+    return None
 
 
 def call_method(it: Interpreter, owner: Value, name: str, node: ast.AST, *args: Value) -> Value | None:

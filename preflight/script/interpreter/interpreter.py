@@ -229,14 +229,18 @@ class Interpreter:
         return self.functions.get(self.stack[-1]) if self.stack else None
 
     @property
+    def scope(self) -> ast.AST:
+        """The syntax of that function, of the file outside of all."""
+        return self.function.node if self.stack and self.function else self.source.tree
+
+    @property
     def nodes(self) -> list[ast.AST]:
-        """The syntax of that function, of the file outside of all; itself first."""
-        return self.sources.parser.nodes(self.function.node if self.function else self.source.tree)
+        """All pieces of that syntax; itself first."""
+        return self.sources.parser.nodes(self.scope)
 
     def of_kinds(self, *kinds: type[N]) -> list[N]:
         """Return the nodes of some kinds in that function, which many conditions ask."""
-        function: ast.AST = self.function.node if self.function else self.source.tree
-        return self.sources.parser.of_kinds(function, *kinds)
+        return self.sources.parser.of_kinds(self.scope, *kinds)
 
     def functions_named(self, names: Iterable[str]) -> list[ast.AST]:
         """Return the syntax of the script's own functions that have one of these names."""

@@ -1,7 +1,8 @@
 """torch.utils.data: loaders and samplers, and which loader a loop trains on."""
 
 import ast
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from preflight import regex as re
@@ -27,7 +28,7 @@ from preflight.script.interpreter.values import (
     truth,
 )
 from preflight.script.source import all_names
-from preflight.script.syntax_trees import walk
+from preflight.script.syntax_trees import ByKind, walk
 
 _OF_ALL_RANKS = frozenset({"SequentialSampler", "RandomSampler", "WeightedRandomSampler"})
 """Samplers of torch that know nothing of ranks."""
@@ -101,28 +102,35 @@ def _is_fixed(it: Interpreter, name: ast.Name | ast.Attribute) -> bool:
     if isinstance(name, ast.Attribute) and (owner is None or owner.kind != "namespace"):
         return False
     word = name.attr if isinstance(name, ast.Attribute) else name.id
-    nodes, parser = it.nodes, it.sources.parser
-    loops = [parser.nodes(node) for node in nodes if isinstance(node, (ast.For, ast.While))]
+    parser = it.sources.parser
+    loops = [parser.nodes(node) for node in it.of_kinds(ast.For, ast.While)]
     loops = [parts for parts in loops if any(part is name for part in parts)]
     if not loops or len(loops) != it.loop_depth:
         return False  # a loop calls the function again, where it may give the name another value
     if owner is not None:
-        files = it.sources.files()
-        parts = (part for source in files for part in parser.nodes(source.tree))
-        is_set = any(_sets(part, word) for part in parts) or any(_SETS.search(each.text) for each in files)
+        trees = [source.tree for source in it.sources.files()]
+        is_set = any(word in parser.find_by_kind(_stored, tree) for tree in trees)
+        is_set = is_set or it.sources.mention(_SETS)
         return owner.get("touched") != TRUE and not is_set
-    stored = [part for part in nodes if _sets(part, word)]
+    stored = parser.find_by_kind(_stored, it.scope).get(word, [])
     shared = (isinstance(part, (ast.Global, ast.Nonlocal)) for part in stored)
-    return bool(stored) and not any(shared) and set(stored).isdisjoint(loops[0])
+    outermost: list[ast.AST] = max(loops, key=len)
+    return bool(stored) and not any(shared) and set(stored).isdisjoint(outermost)
 
 
 _SETS = re.compile(r"setattr\(|(?:vars\([\w.]*\)|__dict__)(?:\[|\.update)")  # any attribute
 
 
-def _sets(part: ast.AST, word: str) -> bool:
-    named = getattr(part, "id", getattr(part, "attr", ""))
-    stores = named == word and isinstance(getattr(part, "ctx", None), ast.Store)
-    return stores or (isinstance(part, (ast.Global, ast.Nonlocal)) and word in part.names)
+def _stored(kinds: ByKind) -> Mapping[str, list[ast.AST]]:
+    """Return where code gives names and attributes a value, or declares them as those of others."""
+    found = defaultdict[str, list[ast.AST]](list)
+    for node in (*kinds.get(ast.Name, ()), *kinds.get(ast.Attribute, ())):
+        if isinstance(node.ctx, ast.Store):
+            found[getattr(node, "id", getattr(node, "attr", ""))].append(node)
+    for node in (*kinds.get(ast.Global, ()), *kinds.get(ast.Nonlocal, ())):
+        for name in node.names:
+            found[name].append(node)
+    return found
 
 
 def draw(it: Interpreter, iterable: Value) -> None:

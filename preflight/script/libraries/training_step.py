@@ -1,6 +1,6 @@
 """Moments of training: which model, in which precision, with which optimizer, and how sure that is."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 
 from preflight.facts.script import CodeLocation
@@ -46,6 +46,9 @@ class TrainingStep:
     _possible: tuple[Dtype, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if type(self.dtype) is Dtype and self.model.get("recast", FALSE) == FALSE:  # most
+            object.__setattr__(self, "_possible", (self.dtype,))
+            return
         options = alternatives(self.dtype)
         known = all(isinstance(item, Dtype) or item == NONE for item in options)
         recast = any(isinstance(item, Dtype) for item in alternatives(self.model.get("recast", FALSE)))
@@ -133,6 +136,8 @@ def _wrapped(it: Interpreter) -> list[HeapObject]:
 
 def _ref(value: Value) -> Value:
     """Return the object that a value is, or may be."""
+    if type(value) is Const:
+        return UNKNOWN
     return next((item for item in alternatives(value) if isinstance(item, Ref)), UNKNOWN)
 
 
@@ -158,10 +163,12 @@ def _by_trainer(it: Interpreter, trainer: HeapObject) -> Iterator[TrainingStep]:
             )
 
 
-def _differ(it: Interpreter, models: Iterable[int]) -> bool:
+def _differ(it: Interpreter, models: Sequence[int]) -> bool:
     """Whether models, of which one is trained, have different dtypes. One that is not known may have any."""
     things = [it.thing(model) for model in models]
-    return len({trained_dtype(thing) for thing in things if thing is not None} - {UNKNOWN}) > 1
+    return (
+        len(models) > 1 and len({trained_dtype(each) for each in things if each is not None} - {UNKNOWN}) > 1
+    )
 
 
 def _by_optimizer(

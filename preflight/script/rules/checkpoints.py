@@ -272,7 +272,7 @@ _GROUP, _READ, _STATES = "ranks read", "read without a map", "states are saved"
 
 def _fills_a_model(it: Interpreter, load: ast.Call) -> bool:
     """Whether what is loaded goes to load_state_dict(), and no other load of the function names a device."""
-    kinds = it.sources.parser.find(by_kind, it.nodes[0])
+    kinds = it.sources.parser.find(by_kind, it.scope)
     if any(node.arg == "map_location" for node in kinds.get(ast.keyword, ())):
         return False
     taken = next((node for node in kinds.get(ast.Assign, ()) if node.value is load), None)

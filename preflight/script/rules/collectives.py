@@ -125,7 +125,7 @@ def rank_0_alone_in_a_collective(it: Interpreter, event: ScriptEvent) -> Iterato
         yield from _left_alone(it)
         met, unmet = _met_in_functions(it)
         yield from () if unmet else _waiting(it, met)
-        if not any(isinstance(key, _Alone | _PartIn) and not key.others for key in it.notes):
+        if not any(isinstance(key, (_Alone, _PartIn)) and not key.others for key in it.notes):
             yield from _without_rank_0(it)
         return
     if event.name in ("step", "scaler step") and not is_shared(it, event):
@@ -186,7 +186,7 @@ def _goes_on_alone(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     caught = {loop.place for loop in it.loops if loop.caught}
     for path in dict.fromkeys((event.place.path, *(place.path for place in caught))):
         source = it.sources.get(path)
-        if source is None or not _OF_MEMORY.search(source.text):
+        if source is None or not it.sources.parser.make(_OF_MEMORY.search, source.text):
             continue
         for node in it.sources.parser.of_kinds(source.tree, ast.Try):
             last = node.body[-1].end_lineno or 0
@@ -291,9 +291,9 @@ def _without_rank_0(it: Interpreter) -> Iterator[RuleHit]:
 
     A note where code was not read: rank 0 may come to the counterpart in it.
     """
-    unread = it.sources.unread()
     for key, places in list(it.notes.items()) if not it.notes.get(_PARTED) else ():
         if isinstance(key, _Alone) and key.others:
+            unread = it.sources.unread()
             message = f"rank 0 does not come to this {key.what}, and the others wait for it"
             fix = f"call {key.what} on every rank: move it out of the branch of the others"
             for place in dict.fromkeys(places):

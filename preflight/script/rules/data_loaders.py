@@ -117,7 +117,7 @@ def only_measures(it: Interpreter) -> bool:
     """Whether a loop is read whose function by its names steps nothing: a Fisher mask, a probe."""
     inside = [loop for loop in it.loops if not loop.caught][-1:]
     turns = it.function is not None and bool(inside) and not inside[0].number
-    return turns and not it.sources.parser.find(_makes_steps, it.nodes[0])
+    return turns and not it.sources.parser.find(_makes_steps, it.scope)
 
 
 def _makes_steps(nodes: list[ast.AST]) -> bool:

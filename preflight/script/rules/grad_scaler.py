@@ -276,7 +276,9 @@ def fp16_wherever_there_is_a_gpu(_it: Interpreter, event: ScriptEvent) -> Iterat
     Source: field reports; see P101 for what it does to half-precision weights.
     """
     for word in event.call.node.keywords if event.call else ():
-        if word.arg == "fp16" and ast.unparse(word.value).endswith("cuda.is_available()"):
+        if word.arg != "fp16" or isinstance(word.value, ast.Constant):
+            continue
+        if ast.unparse(word.value).endswith("cuda.is_available()"):
             message = "fp16 is on wherever there is a GPU, also where bf16 is native"
             yield RuleHit(
                 event.place_of(word.arg), message, "let the launch decide: leave it out", Level.INFO

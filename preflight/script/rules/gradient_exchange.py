@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from preflight import regex as re
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import ExternalName
-from preflight.script.rules.unused_code import unused_lines
+from preflight.script.rules.unused_code import calls_by_name, unused_lines
 from preflight.script.source import Source
-from preflight.script.syntax_trees import walk
+from preflight.script.syntax_trees import ByKind, walk
 
 _EXCHANGES = re.compile(
     r"\w+DataParallel|Distributed\w*Optimizer|DDP|FSDP|fully_?shard|^i?send$|^i?recv$|^rpc|deepspeed"
@@ -24,7 +24,6 @@ _HANDED_ON = re.compile(
 _NAMED = re.compile(f"{_EXCHANGES.pattern}|{_HANDED_ON.pattern}")
 OF_DDP = re.compile(r"DistributedDataParallel|DDP")
 OF_OWNERS = re.compile(rf"{OF_DDP.pattern}|[Aa]ccelerat|[Ff]abric")
-_REDUCES = re.compile(r"reduce")
 _COLLECTIVE = re.compile(r"reduce(?!r$)|gather|broadcast|sync_|_sync|^average_")
 _FROM_ONE = re.compile(r"^broadcast_?(?:coalesced|parameters|optimizer_state|object)?$")
 """What copies the weights of one rank to the others: their gradients are lost, not exchanged."""
@@ -42,7 +41,6 @@ _MEASURED = re.compile(
     r"|throughput|elapsed|duration|device|mfu|psnr|ssim|dice|iou|mse|mae|rmse|bleu|wer|cer)(?:_|\d|$)"
 )
 """Names of numbers that ranks put together to print them: no gradients and no weights."""
-_JUDGED = (ast.Name, ast.Attribute, ast.Call)
 
 
 def exchanges_gradients(it: Interpreter, *, besides: re.Pattern[str] | None = None) -> bool:
@@ -52,11 +50,15 @@ def exchanges_gradients(it: Interpreter, *, besides: re.Pattern[str] | None = No
     """
     own = set(_own_names(it))
     parser, files = it.sources.parser, it.sources.files()
+    named = [
+        (source.path, line)
+        for source in files
+        for name, line in parser.find_by_kind(_exchanging, source.tree)
+        if not (name in own or (besides and besides.search(name)))
+    ]
     unused = unused_lines(it)
-    for source in files:
-        for name, line in parser.find(_judged, source.tree)[0]:
-            if not (name in own or line in unused[source.path] or (besides and besides.search(name))):
-                return True  # most scripts: their calls need not be looked at
+    if any(line not in unused[path] for path, line in named):
+        return True  # most scripts: their calls need not be looked at
     reducers = _reducers(it, own)
     return any(_calls_exchange(it, source, reducers, unused[source.path]) for source in files)
 
@@ -64,11 +66,12 @@ def exchanges_gradients(it: Interpreter, *, besides: re.Pattern[str] | None = No
 def _calls_exchange(it: Interpreter, source: Source, reducers: set[str], unused: set[int]) -> bool:
     """Whether a call in a file may be a collective over gradients or weights."""
     parser, tree = it.sources.parser, source.tree
-    for name, calls in parser.find(_judged, tree)[1].items():
-        if not (name in reducers or _COLLECTIVE.search(name)):
-            continue
-        for call in calls:
-            if call.lineno in unused or not _may_exchange(name, call):
+    called = parser.find_by_kind(_calls, tree)
+    chosen = [name for name in called if name in reducers or _COLLECTIVE.search(name)]
+    ignored = parser.find_by_kind(_ignored_ids, tree) if chosen else set[int]()
+    for name in chosen:
+        for call in called[name]:
+            if call.lineno in unused or id(call) in ignored or not _may_exchange(name, call):
                 continue
             of_weights = _names_weights(call)
             if not of_weights and ("gather" in name or id(call) not in parser.find(_weight_ids, tree)):
@@ -79,17 +82,24 @@ def _calls_exchange(it: Interpreter, source: Source, reducers: set[str], unused:
     return False
 
 
-def _judged(nodes: Sequence[ast.AST]) -> tuple[list[tuple[str, int]], dict[str, list[ast.Call]]]:
-    """Return the names in a file that exchange gradients, with their lines, and its calls by name."""
-    named, calls = list[tuple[str, int]](), dict[str, list[ast.Call]]()
-    ignored = {*_ignored_ids(nodes), *_feature_ids(nodes)}
-    for node in nodes:
-        if isinstance(node, _JUDGED) and id(node) not in ignored:
-            if (name := _used_name(node)) and _NAMED.search(name):
-                named.append((name, node.lineno))
-            if isinstance(node, ast.Call):
-                calls.setdefault(_used_name(node.func), []).append(node)
-    return named, calls
+def _exchanging(kinds: ByKind) -> list[tuple[str, int]]:
+    """Return the names in a file that exchange gradients, with their lines."""
+    nodes: list[tuple[str, ast.expr]] = [(node.id, node) for node in kinds.get(ast.Name, ())]
+    nodes += [(node.attr, node) for node in kinds.get(ast.Attribute, ())]
+    asked = (node for node in kinds.get(ast.Call, ()) if getattr(node.func, "id", "") == "getattr")
+    nodes += [(_used_name(node), node) for node in asked]
+    chosen = set(filter(_NAMED.search, {name for name, _ in nodes}))
+    found = [(name, node) for name, node in nodes if name in chosen and _used_name(node)]
+    ignored = _ignored_ids(kinds) if found else set[int]()
+    return [(name, node.lineno) for name, node in found if id(node) not in ignored]
+
+
+def _calls(kinds: ByKind) -> dict[str, list[ast.Call]]:
+    """Return calls by name, those of what `getattr(owner, "name")` gives too."""
+    called = calls_by_name(kinds)
+    for node in called.pop("", ()):
+        called[_used_name(node.func)].append(node)
+    return called
 
 
 def _used_name(node: ast.AST) -> str:
@@ -118,7 +128,7 @@ def _reducers(it: Interpreter, own: set[str]) -> set[str]:
     """Return the names of functions of the script that put together what they are given."""
     through = dict[str, set[str]]()  # those that hand on what they are given, with what to
     for source in it.sources.files():
-        for name, called in it.sources.parser.find(_handing_on, source.tree):
+        for name, called in it.sources.parser.find_by_kind(_handing_on, source.tree):
             if name in own:
                 through.setdefault(name, set()).add(called)
     found = {name for name, called in through.items() if called - own}
@@ -127,40 +137,37 @@ def _reducers(it: Interpreter, own: set[str]) -> set[str]:
     return found
 
 
-def _handing_on(nodes: Sequence[ast.AST]) -> list[tuple[str, str]]:
+def _handing_on(kinds: ByKind) -> list[tuple[str, str]]:
     """Return the functions that reduce what they are given, each with what it hands that on to."""
-    found = (node for node in nodes if isinstance(node, ast.Call) and node.args)
-    calls = [(node, name) for node in found if _REDUCES.search(name := _used_name(node.func))]
+    called = _calls(kinds)
+    calls = [(node, name) for name in called if "reduce" in name for node in called[name] if node.args]
     return [
         (node.name, name)
-        for node in (nodes if calls else ())
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name != "backward"
+        for kind in ((ast.FunctionDef, ast.AsyncFunctionDef) if calls else ())
+        for node in kinds.get(kind, ())
+        if node.name != "backward"
         for given in ({each.arg for each in node.args.args},)
         for call, name in calls
         if node.lineno <= call.lineno <= (node.end_lineno or 0) and getattr(call.args[0], "id", "") in given
     ]
 
 
-def _ignored_ids(nodes: Iterable[ast.AST]) -> Iterator[int]:
-    """Yield the parts of annotations and of isinstance(), and collectives, which are judged as calls."""
-    for node in nodes:
-        if isinstance(node, ast.Call):
-            yield id(node.func) if _COLLECTIVE.search(_used_name(node.func)) else 0
-            if getattr(node.func, "id", "") in ("isinstance", "issubclass"):
-                yield from (id(part) for argument in node.args[1:] for part in walk(argument))
-        elif isinstance(node, _ANNOTATED):
-            part = getattr(node, "annotation", getattr(node, "returns", None))
-            yield from map(id, walk(part)) if part is not None else ()
+def _ignored_ids(kinds: ByKind) -> set[int]:
+    """Return the parts of annotations and of isinstance(), and collectives, which are judged as calls.
 
-
-_ANNOTATED = (ast.arg, ast.AnnAssign, ast.FunctionDef, ast.AsyncFunctionDef)
-
-
-def _feature_ids(nodes: Iterable[ast.AST]) -> Iterator[int]:
-    """Yield the parts of an autograd.Function: what its backward() exchanges are gradients of features."""
-    for node in nodes:
-        if isinstance(node, ast.ClassDef) and any(_used_name(base) == "Function" for base in node.bases):
-            yield from map(id, walk(node))
+    Those of an autograd.Function, too: what its backward() exchanges are gradients of features.
+    """
+    called = _calls(kinds)
+    ignored = {id(node.func) for name in called if _COLLECTIVE.search(name) for node in called[name]}
+    asked = [node for name in ("isinstance", "issubclass") for node in called.get(name, ())]
+    parts = [part for node in asked if isinstance(node.func, ast.Name) for part in node.args[1:]]
+    parts += [node.annotation for kind in (ast.arg, ast.AnnAssign) for node in kinds.get(kind, ())]
+    functions = (node for kind in (ast.FunctionDef, ast.AsyncFunctionDef) for node in kinds.get(kind, ()))
+    parts += [node.returns for node in functions]
+    classes = kinds.get(ast.ClassDef, ())
+    parts += [node for node in classes if any(_used_name(base) == "Function" for base in node.bases)]
+    ignored.update(id(inner) for part in parts if part is not None for inner in walk(part))
+    return ignored
 
 
 def _weight_ids(nodes: Iterable[ast.AST]) -> set[int]:

@@ -50,7 +50,7 @@ def backward_without_its_graph(it: Interpreter, event: ScriptEvent) -> Iterator[
     call = event.call
     if call is None or not it.loop_depth or "no_grad" in it.contexts:
         return
-    for node, loss in it.sources.parser.find_by_kind(_faults, it.nodes[0]):
+    for node, loss in it.sources.parser.find_by_kind(_faults, it.scope):
         if not node.lineno <= call.node.lineno <= (node.end_lineno or 0):
             continue
         if loss.kind != "cut":

@@ -59,5 +59,5 @@ def _is_certain(it: Interpreter) -> bool:
 
 def _is_tried(it: Interpreter, event: ScriptEvent) -> bool:
     """Whether a handler is around a place, which may expect what is found."""
-    tries = (node for node in it.of_kinds(ast.Try) if node.handlers)
+    tries = (node for node in it.of_kinds(ast.Try) if node.handlers) if "try" in it.source.text else ()
     return any(node.lineno <= event.place.line <= (node.end_lineno or 0) for node in tries)

@@ -34,7 +34,7 @@ def graph_kept_from_turn_to_turn(it: Interpreter, event: ScriptEvent) -> Iterato
     call, parser = event.call, it.sources.parser
     if call is None or not it.loop_depth or "no_grad" in it.contexts:
         return
-    node = it.nodes[0]
+    node = it.scope
     if event.name == "forward":
         thing = it.thing(event.ref)
         if thing is None or thing.get("trainable") == Const("none") or "training" in it.contexts:
@@ -304,7 +304,7 @@ def state_carried_with_its_graph(it: Interpreter, event: ScriptEvent) -> Iterato
     call = event.call
     if call is None or not it.loop_depth or "no_grad" in it.contexts or "backward" not in it.source.text:
         return
-    for node, name, kept in it.sources.parser.find_by_kind(_carried, it.nodes[0]):
+    for node, name, kept in it.sources.parser.find_by_kind(_carried, it.scope):
         thing = it.thing(event.ref)
         if node is call.node and not (thing and _lets_go(it, thing)):
             place = it.place(kept) if kept is not None else event.place

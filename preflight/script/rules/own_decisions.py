@@ -171,7 +171,7 @@ def _measures(
 ) -> list[ast.expr]:
     """Return what is called of a batch, in this loop, for what a name is given."""
     names, parts = [name], list[ast.AST]()
-    stored = it.sources.parser.find(_stored_by, it.nodes[0])
+    stored = it.sources.parser.find(_stored_by, it.scope)
     for each in names:  # which grows
         for node in made:
             target, value = stored[id(node)]
@@ -210,7 +210,7 @@ def _is_model(it: Interpreter, func: ast.expr) -> bool:
 def _is_flag_of_first(it: Interpreter, name: str) -> bool:
     """Whether a name is a tensor of the function's own that rank 0 alone fills."""
     made = it.of_kinds(ast.Assign, ast.AnnAssign)
-    stored = it.sources.parser.find(_stored_by, it.nodes[0])
+    stored = it.sources.parser.find(_stored_by, it.scope)
     stores = ((node, *stored[id(node)]) for node in made)
     values = [value for node, targets, value in stores if targets == [name] and not _fills(node, name)]
     made_here = (isinstance(value, ast.Call) and _TENSORS.search(named(value)) for value in values)

@@ -79,7 +79,7 @@ def _called(nodes: Sequence[ast.AST]) -> set[str]:
 
 def measured_by(it: Interpreter, test: ast.expr, turns: ast.AST | None) -> bool:
     """Whether a rank is known to answer a condition for itself; `turns` is the loop that it ends."""
-    trace = _Trace(it, it.nodes[0], turns)
+    trace = _Trace(it, it.scope, turns)
     return trace.reaches(test) and not trace.means and not agreed_in(it, _calls_on(it, test))
 
 

@@ -161,10 +161,10 @@ def moved_nowhere(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     call = event.call
     if event.what != "tensor" or call is None or not isinstance(call.node.func, ast.Attribute):
         return
-    before = it.source.lines[call.node.lineno - 1].encode()[: call.node.col_offset].strip()
-    if before and before[-1:] not in (b":", b";", b"("):
+    before = it.source.lines[call.node.lineno - 1].encode()[: call.node.col_offset].rstrip(b" \t(")
+    if before and before[-1:] not in (b":", b";"):
         return  # within a statement, as most: something takes it
-    names, dropped = it.sources.parser.find_by_kind(_dropped, it.nodes[0])
+    names, dropped = it.sources.parser.find_by_kind(_dropped, it.scope)
     owner = call.node.func.value
     found = id(call.node) in dropped and isinstance(owner, ast.Name) and owner.id in names
     if found and not it.sources.mention(_MOVES_IN_PLACE):
