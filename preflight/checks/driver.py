@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from preflight import regex as re
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.install import install_command
 from preflight.checks.registry import host_check
@@ -12,6 +13,7 @@ from preflight.facts.gpu import CudaStart, Driver
 from preflight.facts.host import HostFacts, PythonEnv, System
 from preflight.facts.missing import Missing, MissingCode
 from preflight.job import Expect, Job
+from preflight.probes.nvidia_smi.values import NO_PROGRAM
 
 _NVML_SAYS = ("NVML: ", "nvidia-smi: Failed to initialize NVML")
 RESTART_CONTAINER = (
@@ -73,6 +75,12 @@ def the_driver_answers(facts: HostFacts, job: Job) -> Iterator[Problem]:
             yield Problem(
                 f"CUDA starts, and NVML, which lists the GPUs, cannot be loaded: {fact.reason}",
                 f"{CAPABILITIES}; on a host: install the rest of the driver (nvidia-utils-VERSION)",
+            )
+        elif fact.code == "no-library" and re.search(NO_PROGRAM, fact.reason, re.IGNORECASE):
+            yield Problem(
+                f"nvidia-smi is not found: no NVIDIA driver is installed, or PATH lacks it: {fact.reason}",
+                f"{CAPABILITIES}; on a host: ls /usr/bin/nvidia-smi /usr/lib/wsl/lib/nvidia-smi, and without "
+                "either ask the administrator to install the driver; for CPU ranks run with --gpus none",
             )
         elif fact.code in _WHY:
             why, fix = _WHY[fact.code]

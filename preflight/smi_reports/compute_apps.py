@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from preflight import regex as re
+from preflight.probes.fact import missing
 from preflight.probes.nvidia_smi.values import CUT
 from preflight.smi_reports.csv_dialects import csv_row
 from preflight.smi_reports.truncated_lines import TruncatedLines
@@ -12,7 +13,7 @@ HEADER = r"^(?:[a-z_]+(?:\.[a-z_]+)*, *)*pid(?:, *[a-z_]+(?:\.[a-z_]+)*(?: \[MiB
 ASKED = rf"{HEADER}|--query-(?:compute-)?apps=[^\n]*\bpid\b[^\n]*\n[^\n,]{{1,80}}, "
 """What asked for the list, above it: the names of its columns, or the command with `noheader`."""
 
-BARE_ROW = r"^[^\S\n]*\d+, (\[[\w/ ]+\]|[^,\n]+), (\[[\w/ ]+\]|\d+ MiB)[^\S\n]*$"
+BARE_ROW = r"^[^\S\n]*[1-9]\d*, (?!\d+ %)(\[[\w/ ]+\]|[^,\n]+), (\[[\w/ ]+\]|\d+ MiB)[^\S\n]*$"
 _QUERY = re.compile(r"--query-(?:compute-)?apps=([\w.,]+)")
 
 
@@ -33,12 +34,21 @@ def app_rows(text: str) -> list[dict[str, str]] | None:
     return rows
 
 
-def listed_pids(text: str) -> list[str]:
+def _listed_pids(text: str) -> list[str]:
     """Return the pids of a list of processes, with names of its columns or without."""
     rows = app_rows(text)
     if rows is not None:
         return list(dict.fromkeys(row["pid"] for row in rows))
     return list(dict.fromkeys(re.findall(r"^[^\S\n]*(\d{1,10}), ", text, re.MULTILINE)))
+
+
+def apps_facts(text: str) -> dict[str, Any]:
+    """Return that the file lists processes: a GPU without one is in no such list, so it counts none."""
+    pids = _listed_pids(text)
+    listed = f"pid {', '.join(pids[:20])}" if pids else "none"
+    return {
+        "gpus": missing(f"the file lists compute processes ({listed}) and not the GPUs of the host", "error")
+    }
 
 
 def processes_by_gpu(text: str) -> dict[str, list[dict[str, Any]]] | None:

@@ -13,7 +13,7 @@ from preflight.probes.kernel_log_parser import parse_kernel_log
 from preflight.probes.nvidia_smi.tree import tree_driver, tree_gpus
 from preflight.probes.nvidia_smi.values import CUT, NO_PROGRAM, NOT_HELD, find, smi_error, value_of, whole
 from preflight.probes.nvidia_smi.xmldoc import xml_tree
-from preflight.smi_reports.compute_apps import ASKED, BARE_ROW, listed_pids
+from preflight.smi_reports.compute_apps import ASKED, BARE_ROW, apps_facts
 from preflight.smi_reports.gpustat import JSON as GPUSTAT_JSON
 from preflight.smi_reports.gpustat import ROW as GPUSTAT_ROW
 from preflight.smi_reports.gpustat import json_tree, rows_tree
@@ -34,7 +34,15 @@ from preflight.smi_reports.repeated_recordings import (
 from preflight.smi_reports.short_outputs import LSPCI, list_tree, lspci_gpus
 from preflight.smi_reports.surroundings import closed_xml
 from preflight.smi_reports.system_reports import COLLECTED, INFORMATION, collected_tree, information_tree
-from preflight.smi_reports.table import MAX_GPUS, PROCESSES_START, UNLISTED, is_closed, place_lost, table_tree
+from preflight.smi_reports.table import (
+    MAX_GPUS,
+    PROCESS_ROW,
+    PROCESSES_START,
+    UNLISTED,
+    is_closed,
+    place_lost,
+    table_tree,
+)
 from preflight.smi_reports.unsupported_files import OTHER_TABLE
 from preflight.smi_reports.wrapped_lines import MONITOR
 
@@ -44,10 +52,11 @@ _HEAD = r"^\|[^\S\n]*NVIDIA-SMI \d[\dx.]* "
 _TABLE_HEAD = re.compile(_HEAD, re.MULTILINE)
 _Q_HEAD = re.compile(r"^=+NVSMI LOG=", re.MULTILINE)
 _ASKED_GPU = re.compile(r"nvidia-smi\b(?=[^\n]* -q)[^\n]* (?:-i|--id)[ =]?(\d{1,2}(?:,\d{1,2})*)(?![\d,:.])")
+_OF_SOME = re.compile(r"nvidia-smi\b[^\n]* (?:-i|--id)\b")
 WHICH_IS_UNKNOWN = "which is not known"
 _LONGEST_ERROR = 4000  # a page that merely quotes an error message is not a recording of one
 _ERROR_LINES = 4
-_ERRORS = (
+ERRORS = (
     r"^[^\S\n]*(NVIDIA-SMI has failed|Failed to (?:initialize|properly shut down) NVML|No devices were found"
     r"|Unable to determine the |NVIDIA-SMI couldn't find)"
 )
@@ -56,7 +65,7 @@ CSV_NAMES = (
     r"^(?![^\n]{0,400}\b(?:pid|retired_pages\.address)\b)(\w[\w.]*( \[[\w/%]+\])?, *)*"
     r"((gpu_)?name|(gpu_)?uuid|index|pci\.bus_id|gpu_bus_id|memory\.(?:total|used))( \[\w+\])?(,|[^\S\n]*$)"
 )
-_AT_PROMPT = re.compile(r"(?:\([\w.-]{1,64}\) )?[\w.-]{0,64}[@:~\]][^\n]{0,100}?[$#%>] |[$#%>] ")
+AT_PROMPT = re.compile(r"(?:\([\w.-]{1,64}\) )?[\w.-]{0,64}[@:~\]][^\n]{0,100}?[$#%>] |[$#%>] ")
 _STAMP = (
     r"\[[^\[\]\n]{0,40}\d[.:]\d[^\[\]\n]{0,40}\]|<\d+>|\S{3,5} +\d+ [\d:]{8}"
     r"|(?:<\d+>1? ?)?\d{4}-\d\d-\d\d[T ]\S+"
@@ -76,6 +85,11 @@ One that a mark is in front of is, too; one that an author quotes behind words i
 _QUOTED = re.compile(rf"^(?=[^\n]*NVRM: )(?!{_OF_KERNEL})[^\n]*$", re.MULTILINE | re.IGNORECASE)
 _LEFT_OUT = re.compile(r",[^\n,]*\n[^\S\n]*(?:\.{3,6}|\u2026)[^\S\n]*$(?!\n[^\S\n]*\d+,)", re.MULTILINE)
 """Dots in place of the last rows of a CSV."""
+_ELIDED = re.compile(
+    r"^[^|+\n]*(?:\.{3}|\u2026|\b(?:truncated|omitted|snip(?:ped)?|elided|skipped)\b)[^|+\n]*$",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""In place of lines of a table."""
 _LONGEST_LINE = 8192  # all columns of --query-gpu take five thousand characters
 
 
@@ -109,9 +123,9 @@ def _error(text: str) -> Facts | None:
     listed = bare_facts(text) if re.search(ROW, text, re.MULTILINE | re.IGNORECASE) else None
     if listed is not None:
         return listed  # beside a GPU that is lost
-    found = re.search(_ERRORS, text, re.MULTILINE | re.IGNORECASE)
+    found = re.search(ERRORS, text, re.MULTILINE | re.IGNORECASE)
     paragraph = re.split(r"\n(?:\n|```)", text[found.start() :], maxsplit=1)[0] if found else text
-    lines = [line for line in paragraph.split("\n") if not _AT_PROMPT.match(line)][:_ERROR_LINES]
+    lines = [line for line in paragraph.split("\n") if not AT_PROMPT.match(line)][:_ERROR_LINES]
     excuse = smi_error("\n".join(lines)) if len(text) <= _LONGEST_ERROR else None
     return None if excuse is None else {"driver": excuse, "gpus": excuse}
 
@@ -205,7 +219,8 @@ def _table(text: str) -> Facts:
         starts = [0, *starts]  # of one that is cut at its start
     texts = split_at(text, starts)
     trees = [table_tree(each) for each in texts]
-    place = latest(trees, texts)
+    are_closed = [is_closed("".join(PROCESSES_START.split(each, maxsplit=1)[1:])) for each in texts]
+    place = latest(trees, texts, [] if _OF_SOME.search(text) else are_closed)
     keep_processes(trees[: place + 1])
     if not trees[place]["gpu"] and _TABLE_HEAD.search(text):  # a line of a table, as grep finds it
         others = read_form(_TABLE_HEAD.sub("", text))
@@ -230,8 +245,15 @@ def _table(text: str) -> Facts:
         gpu.update({name: missing(cut, "not-asked") for name in unread if gpu[name] == NOT_HELD})
         if row.get("processes") == UNLISTED:
             gpu["processes"] = missing(f"nvidia-smi says {UNLISTED!r} of them", "not-asked")
-        elif "processes" in row and "fb_memory_usage" not in row:
+        elif isinstance(gpu["name"], str) and "fb_memory_usage" not in row and gpu["memory"] == NOT_HELD:
             gpu["memory"] = value_of(CUT, whole)
+    *_, row = [None, *re.finditer(_ROW, text, re.MULTILINE | re.IGNORECASE)]
+    if listed and row is not None and _ELIDED.search(text, row.end(), len(text) - len(listed[0])):
+        least = missing(
+            f"lines are left out: the host has at least {_counted(len(facts['gpus']))}", "not-asked"
+        )
+        for gpu in facts["gpus"]:
+            gpu["processes"] = gpu["processes"] or least
     return facts
 
 
@@ -252,6 +274,15 @@ def _nvitop(text: str) -> Facts:
 def _headless_table(text: str) -> Facts | None:
     """Return the facts of a table that is cut at its start, None for one of a program with such lines."""
     return None if "NVITOP" in text or re.search(OTHER_TABLE, text, re.MULTILINE) else _table(text)
+
+
+def _process_rows(text: str) -> Facts:
+    """Return the facts of rows of processes that something picked out of a table: others may not be shown."""
+    facts = _table(f"| Processes:\n{text}")
+    others = missing("the file holds some rows of the list of processes alone", "not-asked")
+    for gpu in facts["gpus"]:
+        gpu["processes"] = gpu["processes"] or others
+    return facts
 
 
 def _table_starts(text: str) -> list[int]:
@@ -305,15 +336,6 @@ def monitor_facts(text: str) -> Facts:
     return facts
 
 
-def _compute_apps(text: str) -> Facts:
-    """Return that the file lists processes: a GPU without one is in no such list, so it counts none."""
-    pids = listed_pids(text)
-    listed = f"pid {', '.join(pids[:20])}" if pids else "none"
-    return {
-        "gpus": missing(f"the file lists compute processes ({listed}) and not the GPUs of the host", "error")
-    }
-
-
 def bare_facts(text: str) -> Facts | None:
     """Return what rows of a CSV without names say themselves, None where there are none."""
     read = bare_tree(text)
@@ -349,19 +371,20 @@ FORMS = (
     Form(_ROW, _headless_table),
     Form(r"^[^\S\n]*GPU \d+: .*\(UUID: ", list_facts),
     Form(r"^\|[^\S\n]*(?:Compute p|P)rocesses:(?=[\s\S]*MiB \|)", _headless_table),
+    Form(PROCESS_ROW, _process_rows),
     Form(r"^[^\n]{0,80}nvidia-smi .{0,200}--query-gpu=\S+", _csv),
     Form(CSV_NAMES, _csv),
-    Form(_ERRORS, _error),
-    Form(rf"^.{{0,120}}?{NO_PROGRAM}", _error),
+    Form(ERRORS, _error),
+    Form(rf"^.{{0,400}}?{NO_PROGRAM}", _error),
     Form(COLLECTED, lambda text: _tree_facts(collected_tree(text))),
     Form(INFORMATION, lambda text: _tree_facts(information_tree(text))),
     Form(TOPOLOGY, lambda text: _tree_facts(topology_tree(text))),
     Form(MONITOR, monitor_facts),
-    Form(ASKED, _compute_apps),
+    Form(ASKED, apps_facts),
     Form(GPUSTAT_ROW, gpustat_facts),
     Form(GPUSTAT_JSON, lambda text: _tree_facts(json_tree(text))),
     Form(ROW, bare_facts),
-    Form(BARE_ROW, _compute_apps),
+    Form(BARE_ROW, apps_facts),
     Form(_OF_KERNEL, kernel_facts),
     Form(r"^DRIVER version *: *\d", lambda text: {"driver": tree_driver(q_tree(text), "file")}),
     Form(LSPCI, lambda text: {"pci_gpus": lspci_gpus(text)}),

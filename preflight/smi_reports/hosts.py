@@ -25,6 +25,17 @@ _PREFIXES = (
     ),  # rsyslog
 )
 _LEAST_PREFIXED = 0.9
+_FIRST_LINE = re.compile(
+    r"\| *NVIDIA-SMI \d|=NVSMI LOG=|<\?xml |GPU 0: [^\n]*\(UUID: |(?:timestamp|index|name|uuid), [a-z]"
+    r"|NVIDIA-SMI has failed|Failed to initialize NVML|No devices were found"
+)
+_TIME = re.compile(
+    r"(?:[A-Z][a-z]{2} +\d{1,2} |\d{4}.\d\d.\d\d[T ])?\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"
+)
+_SOME_TIME, _LONGEST_TAG = "0", 100
+_WORD_OF_TAG = re.compile(r"([\w.-]+)")
+_NAME_IN_TAG = re.compile(r"(?![A-Z]+$|(?:std)?(?:out|err)$)[A-Za-z][\w.-]*|(?:\d{1,3}\.){3}\d{1,3}")
+"""Not a level or a stream of a log; numbers alone are times, pids, and lines of a program."""
 _COLLECTOR = re.compile(r"(?:pdsh@[\w.-]+|clush|srun): ")  # what a collector says itself
 _HEADINGS = (
     re.compile(
@@ -42,7 +53,7 @@ _UNSURE_HEADINGS = tuple(
         rf"^[=#*-]{{2,}}[ \t]*(?:(?:host|node)(?:name)?:?[ \t]+)?({_TITLE})[ \t]*:?[ \t]*[=#*-]{{2,}}$",
         rf"^#{{1,6}} (?:(?:host|node)(?:name)?:? )?({_TITLE}):?$",
         rf"^(?:host|node)(?:name)?[=:] ?({_TITLE})$",
-        rf"^({_TITLE}):$",
+        rf"^({_TITLE}):(?: [|>]-?)?$",
         rf"^({_TITLE})$",
     )
 )
@@ -70,12 +81,40 @@ def prefixed_parts(text: str) -> Parts:
     lines = [line for line in text.split("\n") if line.strip() and not _COLLECTOR.match(line)]
     tagged = (
         [(match[1], line[match.end() :]) for line in lines if (match := prefix.match(line))]
-        for prefix in _PREFIXES
+        for prefix in (*_PREFIXES, *filter(None, [_tag_of_hosts(text)]))
     )
     found = max(tagged, key=len)
     names = {name for name, _ in found}
     most = len(found) >= _LEAST_PREFIXED * len(lines)
     return _joined(found) if most and len(names) > 1 and not _are_counts(found, names) else []
+
+
+def _tag_of_hosts(text: str) -> "re.Pattern[str] | None":
+    """Return the pattern of tags in front of first lines, which differ by the hosts they name; else None.
+
+    Where no word that differs can be a name, numbers count: of ranks and processes. Words that start with a
+    digit, as times do, may be others in each line.
+    """
+    starts = [found.start() for found in _FIRST_LINE.finditer(text)]
+    above = (text[text.rfind("\n", 0, at) + 1 : at].rstrip("=") for at in starts)
+    raw = dict.fromkeys(re.sub(r"\s+", " ", _TIME.sub(_SOME_TIME, tag)) for tag in above)
+    every = [_WORD_OF_TAG.split(tag) for tag in [*raw][:_MOST_FOLDED] if 0 < len(tag) < _LONGEST_TAG]
+    tags = max(([tag for tag in every if tag[::2] == one[::2]] for one in every), key=len, default=[])
+    if len(tags) < 2:
+        return None
+    words = [set(each) for each in zip(*(tag[1::2] for tag in tags), strict=True)]
+    *gaps, last = [re.escape(gap).replace(r"\ ", " +") for gap in tags[0][::2]]
+    unlike = [at for at, each in enumerate(words) if len(each) > 1]
+    named = [at for at in unlike if all(map(_NAME_IN_TAG.fullmatch, words[at]))]
+    named = named or [at for at in unlike if gaps[at] != ":" and all(map(str.isdecimal, words[at]))]
+    host = next((at for at in named if gaps[at].endswith("@")), *named[:1] or [-1])
+    known = [next(iter(each)) if len(each) == 1 else "" for each in words]
+    shapes = [re.escape(word) if word[:1].isalpha() else rf"(?:{_TIME.pattern}|[\w.+-]+)" for word in known]
+    shape = "".join(
+        gap + (f"({_NAME})" if at == host else word)
+        for at, (gap, word) in enumerate(zip(gaps, shapes, strict=True))
+    )
+    return re.compile(f"{shape}{last.removesuffix(' +')}[ \\t]?") if named else None
 
 
 def _are_counts(found: Parts, names: set[str]) -> bool:

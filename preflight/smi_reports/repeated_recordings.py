@@ -13,6 +13,7 @@ from preflight.probes.nvidia_smi.values import LOST_VALUES
 from preflight.smi_reports.table import LOST, MAX_GPUS
 
 Tree = dict[str, Any]
+_Ids = tuple[tuple[str, ...], ...]
 _UUID = re.compile(r"GPU-\S+")
 _MEMORY = re.compile(r"\d+(?: Mi?B)?")
 BUS = re.compile(r"[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d")
@@ -48,15 +49,16 @@ def split_at(text: str, starts: Sequence[int]) -> list[str]:
     return [text[start:end] for start, end in pairwise([*starts, len(text)])]
 
 
-def latest(trees: list[Tree], texts: list[str]) -> int:
+def latest(trees: list[Tree], texts: list[str], are_whole: Sequence[bool] = ()) -> int:
     """Return the place of the newest recording that has as many GPUs as any, of trees of one host.
 
     Without a time in each that is the last: `cat log*` puts those of a rotated log behind newer ones. One
-    that is cut has fewer GPUs than those before it. Raises DifferentHostsError where a GPU of one
+    that is cut has fewer GPUs than those before it, or is not whole. Where a newer one has fewer since GPUs
+    are gone, that is it, with these behind its own as lost. Raises DifferentHostsError where a GPU of one
     recording is not that of another, by UUID, bus, name or memory; `texts` are those of the trees.
     """
     ids = [tuple(map(_identity, gpus_in(tree))) for tree in trees]
-    groups, group_of = list[list[int]](), dict[tuple[tuple[str, ...], ...], list[int]]()
+    groups, group_of = list[list[int]](), dict[_Ids, list[int]]()
     for place, each in enumerate(ids):
         if each not in group_of:  # and no list that a loop printed thousands of times
             known = (group for group in groups if all(_are_one(ids[at], each) for at in group))
@@ -65,11 +67,26 @@ def latest(trees: list[Tree], texts: list[str]) -> int:
         group_of[each].append(place)
     if len(groups) > 1:
         raise DifferentHostsError(len(trees), ["\n".join(texts[at] for at in group) for group in groups])
-    longest = max(map(len, ids))
     moments = [_moment(text) for text in texts]
-    are_known = all(moments)
-    whole = [place for place, each in enumerate(ids) if len(each) == longest]
-    return max(whole, key=lambda at: (moments[at] if are_known else "", at))
+    *_, newest = order = sorted(range(len(ids)), key=lambda at: (moments[at] if all(moments) else "", at))
+    most = max(map(len, ids))
+    *_, last = longest = [at for at in order if len(ids[at]) == most]
+    are_whole = are_whole or [*map(_shows_all, trees)]
+    gone = _gone(ids[last], ids[newest])
+    if gone and (not _are_in_line(ids[last], ids[newest]) or are_whole[newest]):
+        lost = [{"product_name": LOST, "uuid": LOST, "pci": {"bus_id": bus}} for bus in gone]
+        trees[newest]["gpu"] = [*gpus_in(trees[newest]), *lost]
+        return newest
+    near = [
+        at for at in longest if are_whole[at] and _pauses([moments[at], moments[last]])[0] <= _ONE_MOMENT_S
+    ]
+    return [last, *near][-1]
+
+
+def _shows_all(tree: Tree) -> bool:
+    """Whether a tree has as many GPUs as it counts, to the end of the last one."""
+    gpus = gpus_in(tree)
+    return tree.get("attached_gpus") == str(len(gpus)) and "processes" in (gpus or [tree])[-1]
 
 
 def _moment(text: str) -> str:
@@ -137,8 +154,9 @@ def _last_listing(rows: list[Tree], times: Sequence[str], *, is_loop: bool) -> l
     Raises ValueError where they may be of several and nothing separates them.
     """
     pauses = _pauses(times) or [0.0] * (len(rows) - 1)
-    steps = pairwise(sorted(pauses))
-    least = min([_PAUSE_S, *(long for short, long in steps if long >= max(_LOOP_S, _CLEAR * short))])
+    steps = [long for short, long in pairwise(sorted(pauses)) if long >= _CLEAR * short and long >= _ROW_S]
+    is_even = len(steps) == 1 and sum(steps[0] <= pause < _CLEAR * steps[0] for pause in pauses) > 1
+    least = min([_PAUSE_S, *(long for long in steps if is_even or long >= _LOOP_S)])
     starts = [0, *(at for at, pause in enumerate(pauses, 1) if pause >= least), len(rows)]
     between = [pause for pause in pauses if pause >= least]
     sizes = [end - start for start, end in pairwise(starts)]
@@ -147,12 +165,15 @@ def _last_listing(rows: list[Tree], times: Sequence[str], *, is_loop: bool) -> l
     whole, longest = max(sizes), max((pause for pause in pauses if pause < least), default=0.0)
     if between:
         is_clear = min(between) >= _CLEAR * longest and all(size == whole for size in sizes[1:-1])
-        is_clear &= sizes.count(whole) > 1 or (min(between) >= _PAUSE_S and longest < _LOOP_S)
+        is_clear &= sizes.count(whole) > (1 if least >= _LOOP_S else 2) or (
+            min(between) >= _PAUSE_S and longest < _LOOP_S
+        )
     else:
         is_clear = len(rows) < 2 or (not is_loop and longest < _SLOW_ROW_S and min(pauses) < _ROW_S)
         is_clear &= bool(times) or whole > _MOST_UNNAMED or not listed_again(rows, 3)
     if whole > _MOST_UNNAMED or not is_clear:
-        raise ValueError(_AGAIN)
+        unlike = dict.fromkeys(str(gpu.get("product_name", "")) for gpu in rows)
+        raise ValueError(f"{_AGAIN}: it has at least {len(unlike)} ({', '.join(filter(None, unlike))})")
     at = max(at for at, size in enumerate(sizes) if size == whole)
     return rows[starts[at] : starts[at + 1]]
 
@@ -228,10 +249,23 @@ def _mib(holder: Tree) -> int:
     return int(number[0]) if number else 0
 
 
-def _are_one(left: tuple[tuple[str, ...], ...], right: tuple[tuple[str, ...], ...]) -> bool:
-    """Whether two lists may be of the same GPUs."""
+def _are_one(left: _Ids, right: _Ids) -> bool:
+    """Whether two lists may be of the same GPUs, of which one may have lost some."""
+    return _are_in_line(left, right) or bool(_gone(left, right) or _gone(right, left))
+
+
+def _are_in_line(left: _Ids, right: _Ids) -> bool:
     pairs = zip(left, right, strict=False)
     return not any(differ(*values) for one, two in pairs for values in zip(one, two, strict=True))
+
+
+def _gone(many: _Ids, few: _Ids) -> list[str]:
+    """Return the buses of GPUs that are no longer listed where most still are, [] for other lists."""
+    still = {uuid or bus: gpu for gpu in few for uuid, bus, *_ in [gpu]}
+    gone = [gpu for gpu in many if (gpu[0] or gpu[1]) not in still]
+    kept = tuple(gpu for gpu in many if gpu not in gone)
+    is_part = "" not in still and len(kept) == len(few) > len(gone) and _are_in_line(kept, few)
+    return [bus for _, bus, *_ in gone] if is_part else []
 
 
 def gpus_in(tree: Tree) -> list[Tree]:

@@ -6,10 +6,12 @@ from typing import Any
 
 from preflight import regex as re
 from preflight.probes.nvidia_smi.processes import processes
-from preflight.probes.nvidia_smi.values import NOT_HELD
+from preflight.probes.nvidia_smi.values import NOT_HELD, smi_error
 from preflight.smi_reports.compute_apps import processes_by_gpu
 from preflight.smi_reports.forms import (
+    AT_PROMPT,
     CSV_NAMES,
+    ERRORS,
     WHICH_IS_UNKNOWN,
     bare_facts,
     gpustat_facts,
@@ -22,6 +24,7 @@ from preflight.smi_reports.forms import (
 from preflight.smi_reports.gpustat import ROW as GPUSTAT_ROW
 from preflight.smi_reports.repeated_recordings import differ
 from preflight.smi_reports.short_outputs import LSPCI, lspci_gpus
+from preflight.smi_reports.table import SHORT_BUS, unreachable
 from preflight.smi_reports.wrapped_lines import MONITOR
 
 Facts = dict[str, Any]
@@ -40,7 +43,31 @@ def read_capture(text: str) -> Facts | None:
     """Return the facts of a text of one host; None where no form is known. Raises ValueError."""
     sections = _sections(text)
     facts = _fullest(sections) or read_form(text)
-    return None if facts is None else _with_more(facts, text, sections)
+    if facts is None:
+        return None
+    gpus = facts.get("gpus")
+    excuse = _last_words(text, gpus) if isinstance(gpus, list) else None
+    return {**_with_more(facts, text, sections), **({"driver": excuse} if excuse else {})}
+
+
+_PROSE = re.compile(r"(?:[A-Za-z']+,? ){4}[a-z]+")
+
+
+def _last_words(text: str, gpus: list[Facts]) -> Facts | None:
+    """Return the error that a later call of nvidia-smi printed, behind the GPUs that it listed before.
+
+    One that an author writes a sentence above, or that is of a GPU that no list has, is of no later call.
+    """
+    *_, found = [None, *re.finditer(ERRORS, text, re.MULTILINE)]
+    if found is None or isinstance(_read(text[found.end() :]).get("gpus"), list):
+        return None
+    above = [line for line in text[: found.start()].split("\n") if line.strip()][-2:]
+    is_told = any(_PROSE.search(line) and not AT_PROMPT.match(line) for line in above)
+    words = text[found.start() :].split("\n\n", 1)[0]
+    is_of_other = words.lstrip().startswith("Unable") and not any(
+        str(gpu["pci_bus_id"]).endswith(bus[-SHORT_BUS:]) for bus in unreachable(words) for gpu in gpus
+    )
+    return None if not above or is_told or is_of_other else smi_error(words)
 
 
 def _sections(text: str) -> dict[str, str]:

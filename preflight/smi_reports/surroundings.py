@@ -60,7 +60,9 @@ _QUOTED_HEAD = re.compile(
     r'^[^\S\n]*"(?:\| NVIDIA-SMI |=+NVSMI LOG=|<\?xml|<nvidia_smi_log|GPU 0: )', re.MULTILINE
 )
 _QUOTED_LINE = re.compile(r'\s*(?:"\w{1,40}": )?("(?:[^"\\]|\\.)*"),?\s*')
+_HOST_KEYS = ("host", "hostname", "node")
 _LOG_KEYS = ("log", "message", "msg", "text", "line", "MESSAGE")
+_OUTPUT_KEYS = ("stdout", "output", "result", "stderr", *_LOG_KEYS)
 _STRING_START = re.compile(r"""(?<=[:(=]) ?b?["'](?=[^"'\n]{1,400}?\\n)""")
 _ESCAPES = {"r": "", "n": "\n", "t": "\t", '"': '"', "\\": "\\"}
 _ESCAPE = re.compile(r'\\([rnt"\\])')
@@ -70,8 +72,6 @@ _MARKS_OF_LINES = tuple(map(re.compile, (r">(?: |$)", r">", r"\[rank\d+\]: ?")))
 """What mails and torchrun put in front of every line, whatever the lines say."""
 _LINE_NUMBER = re.compile(r" *(\d{1,9})(?: |$)")
 _MOST_MARKS = 16
-_TIMED = re.compile(r"\d\d:\d\d:\d\d|\[ *\d+\.\d{6}\]")
-_NUMBERED = re.compile(r"\s*\d+[\s|:.>)-]*")
 _QUOTE = re.compile(r"[>#|\s]{1,8}")
 # Known first lines, behind something: a quote's marks, a line's number, its time, its container or host.
 _HEAD = re.compile(
@@ -118,10 +118,37 @@ def cleaned(text: str) -> str:
         text = html.unescape(text).replace("\u00a0", " ")
     if "</td>" in text.lower():
         text = html.unescape(_ROW_END.sub("\n", _CELL_END.sub("\t", text)))
-    text = plain_csv(_without_pane(_after_diff(text)))
+    text = plain_csv(_without_pane(_after_diff(_under_names(text))))
     if len(_TAG_OF_HOST.findall(text)) > _LEAST_SPLIT * text.count("\n"):
         text = _TAG_OF_HOST.sub(r"\1: ", text)
     return _unquoted(text)
+
+
+def _under_names(text: str) -> str:
+    """Return the outputs of hosts that JSON has by or beside their names, as `head` would print them."""
+    try:
+        held = [json.loads(text)] if text.startswith("{") else []
+    except (ValueError, RecursionError):
+        held = [_object(line) for line in text.split("\n") if line.strip()]
+    pairs = [pair for each in held for pair in ([(each, each)] if _said(each, _HOST_KEYS) else each.items())]
+    outputs = [(_said(name, _HOST_KEYS), _said(output, _OUTPUT_KEYS)) for name, output in pairs]
+    is_of_hosts = len(outputs) > 1 and all(said and name not in _OUTPUT_KEYS for name, said in outputs)
+    is_of_hosts &= any("\n" in said for _, said in outputs)
+    return "".join(f"==> {name} <==\n{said}\n" for name, said in outputs) if is_of_hosts else text
+
+
+def _object(line: str) -> dict[str, object]:
+    try:
+        held = json.loads(line) if line.startswith("{") else {}
+    except (ValueError, RecursionError):
+        return {}
+    return held if isinstance(held, dict) else {}
+
+
+def _said(held: object, keys: tuple[str, ...]) -> str:
+    """Return a text, or that of an object at the first of `keys` that it has."""
+    values = [held[key] for key in keys if key in held] if isinstance(held, dict) else [held]
+    return next((value for value in values if isinstance(value, str)), "")
 
 
 def _after_diff(text: str) -> str:
@@ -256,12 +283,7 @@ def _unquoted(text: str) -> str:
 
 def _logged(line: str) -> str:
     """Return the text of a line that Docker or a logger wrote as an object of JSON, another line as it is."""
-    try:
-        values = json.loads(line) if line.startswith("{") else {}
-    except (ValueError, RecursionError):
-        return line
-    said = next((values[key] for key in _LOG_KEYS if key in values), line)
-    return said.removesuffix("\n") if isinstance(said, str) else line
+    return (_said(_object(line), _LOG_KEYS) or line).removesuffix("\n")
 
 
 def _unquoted_lines(text: str) -> str:
@@ -291,16 +313,14 @@ def _decoded(quoted: str) -> str:
 def _prefix(first: str, following: list[str]) -> "re.Pattern[str] | None":
     """Return the pattern of what is in front of every line, None where that is only in front of the first.
 
-    Of times and line numbers, which change from line to line, the digits are left open; of a host or a rank
-    they are not.
+    Its digits are left open: those of times, line numbers and processes change from line to line.
     """
     marks, shape = first.rstrip(), re.sub(r"\d+", r"\\d{1,20}", re.escape(first.strip()))
     blanks = f"[ \\t]{{0,{len(first) - len(marks)}}}"
-    patterns = [f"^{re.escape(marks)}{blanks}" if marks else f"^{re.escape(first)}"]
-    if _TIMED.search(first) or _NUMBERED.fullmatch(first):
-        shape = re.sub(r"\\\[(?:\\ )*", r"\\[ {0,8}", shape)  # [    1.234567] of the kernel
-        shape = re.sub(r"(?:\\ )+", " {1,8}", shape)
-        patterns.append(f"^ *{shape}{blanks}")
+    shape = re.sub(r"\\\[(?:\\ )*", r"\\[ {0,8}", shape)  # [    1.234567] of the kernel
+    shape = re.sub(r"(?:\\ )+", " {1,8}", shape)
+    patterns = [f"^ *{shape}{blanks}"] if re.search(r"\d", first) else []
+    patterns.append(f"^{re.escape(marks)}{blanks}" if marks else f"^{re.escape(first)}")
     whole = [line for line in following if line.strip()]
     for pattern in map(re.compile, patterns):
         # of a list of one GPU no line follows, and between quotes an author writes

@@ -31,6 +31,7 @@ _MEMORY = re.compile(r"\s*(\d{1,12})Mi?B */ *(\d{1,12})Mi?B\s*")
 _NO_MEMORY = re.compile(rf"{CUT}|N/A|Not Supported|Unknown Error|ERR!|GPU is lost|Insufficient Permissions")
 _USE = re.compile(r"\s*(\d+%|N/A|ERR!)\s+(\S.*?)\s*")
 KIND = r"[CGM]+(?:\+[CGM]+)*"  # what a process does on a GPU: compute, draw, be a client of MPS
+PROCESS_ROW = rf"^\|[^\S\n]+\d{{1,4}}(?:[^\S\n]+(?:N/A|\d+)){{1,3}}[^\S\n]+{KIND}[^\S\n][^|\n]*\dMiB \|"
 _PROCESS = re.compile(
     rf"^\|\s+(\d{{1,4}})\s+(?:(?:N/A|\d+)\s+(?:N/A|\d+)\s+)?(\d{{1,10}})\s+({KIND})\s+([^\s|](?:[^|\ufffd]*[^\s|\ufffd])?)\s+(\d+MiB|N/A)\s*\|\s*$"
 )
@@ -58,7 +59,7 @@ _UNREACHABLE = re.compile(
     r"[Uu]nable to determine the device handle for [Gg][Pp][Uu] ?"
     r"(?:(\d{1,2}): )?([0-9A-Fa-f]+[:.][0-9A-Fa-f:.]*)"
 )
-_SHORT_BUS = len("03:00.0")
+SHORT_BUS = len("03:00.0")
 MAX_GPUS = 64
 _CELLS = 3
 
@@ -138,9 +139,9 @@ def unreachable(text: str, gpus: Iterable[Tree] = ()) -> dict[str, str]:
 
     What it says of one that is listed is of another moment: of one before the reboot that brought it back.
     """
-    listed = {_bus(gpu)[-_SHORT_BUS:] for gpu in gpus}
+    listed = {_bus(gpu)[-SHORT_BUS:] for gpu in gpus}
     named = {bus.rstrip(":.").lower(): number for number, bus in _UNREACHABLE.findall(text)}
-    short = {bus[-_SHORT_BUS:]: (bus, number) for bus, number in named.items()}
+    short = {bus[-SHORT_BUS:]: (bus, number) for bus, number in named.items()}
     return dict(place for bus, place in short.items() if bus not in listed)
 
 
@@ -258,6 +259,7 @@ def _mig_mode(word: str) -> Tree:
 def _process_row(line: str) -> re.Match[str] | None:
     """Return what a line of the list of processes says: of a row with or without its bars, or of a part."""
     barred, left = re.sub(r"^(?:    |\|\|)(.*?)[ |]*$", r"|   \1 |", line), line.rstrip(" |\r\t")
+    barred = re.sub(r"^(\|.*  \d{1,7}MiB)\s*$", r"\1 |", barred)  # whole, without its edge
     return (
         _PROCESS.match(barred)
         or _OLD_PROCESS.match(line)

@@ -7,10 +7,12 @@ from typing import Any
 from ..fact import Json, missing, truncate
 
 NO_PROGRAM = (
-    r"(?:nvidia-smi(?:\.exe)?['\"]?(?: ?:)? (?:(?:command )?not found|The term .{0,40} is not recognized"
-    r"|is not recognized|No such file or directory|executable file not found)|command not found: nvidia-smi)"
+    r"(?:nvidia-smi(?:\.exe)?['\"]?(?: ?:)? (?:[^\n]{0,12}?(?:not found|nicht gefunden|introuvable"
+    r"|no encontrad|non trovato|encontrado|\u672a\u627e\u5230|\u627e\u4e0d\u5230|\u898b\u3064\u304b\u308a)"
+    r"|The term .{0,40} is not recognized|is not recognized|No such file or directory"
+    r"|executable file not found|Permission denied)|command not found: nvidia-smi)"
 )
-"""The words of a shell that finds no nvidia-smi."""
+"""The words of a shell that finds no nvidia-smi, or may not start it."""
 
 _SMI_ERRORS = (
     (r"version mismatch", "library-mismatch"),
@@ -18,7 +20,7 @@ _SMI_ERRORS = (
     (r"No devices were found", "no-devices"),
     (r"reset required|requires? reset", "reset-required"),
     (r"is lost|fallen off the bus|Unable to determine the device handle", "gpu-lost"),
-    (r"Insufficient Permissions", "no-permission"),
+    (r"Insufficient Permissions|nvidia-smi: Permission denied", "no-permission"),
     (
         r"couldn't find libnvidia-ml|NVIDIA driver is not installed|command not found|" + NO_PROGRAM,
         "no-library",
