@@ -103,7 +103,7 @@ def test_a_directory_that_is_entered_must_be_here_and_may_be_this_one(
 def test_a_script_whose_ranks_meet_otherwise_is_refused(home: Path, module: str) -> None:
     (home / "train.py").write_text(f"import torch\nimport {module}\n")
     with pytest.raises(CommandRefused, match=r"train.py:2 imports .*ranks meet through"):
-        read("horovodrun -np 4 python train.py")
+        read("mpirun -np 4 python train.py")
 
 
 def test_a_run_config_holds_the_command(home: Path) -> None:

@@ -27,6 +27,7 @@ def test_a_program_that_is_started_for_its_answer_is_no_launch(name: str) -> Non
         ("python -m verl.trainer.main_ppo data=x", "verl.trainer.main_ppo"),
         ("python -m recipe.dapo.main_dapo trainer.n_gpus_per_node=8", "recipe.dapo.main_dapo"),
         ("python -m horovod.run -np 4 python train.py", "horovod.run"),
+        ("horovodrun -np 4 python train.py", "horovodrun: the ranks of Horovod meet through it"),
     ],
 )
 def test_a_program_that_starts_ranks_is_not_started_for_each_gpu(command: str, program: str) -> None:

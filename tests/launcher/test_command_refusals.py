@@ -204,6 +204,9 @@ LAUNCH = "torchrun --nproc_per_node 2 a.py $X"
                 ("$((1 << 2))", "torchrun a.py $((1 << 2))"),
                 ("$(echo a,b | cut -d, -f1)", "torchrun a.py $(echo a,b | cut -d, -f1)"),
                 ("$(f)", "f() { echo a; return 1; }\ntorchrun a.py $(f)"),
+                ("$1", 'set -u; f() { torchrun a.py "x$1"; }; f'),
+                ("${V/a}", "set -u\nX=${V/a}\ntorchrun a.py"),
+                ("$(N)", "include x.mk\nN ?= 2\nt:\n\ttorchrun a.py $(N)\n"),
             )
         ),
         ("declare -n R=X; X=1; R=2; torchrun a.py $X", "$X (declare -n)", "value"),

@@ -15,12 +15,12 @@ from launcher.engines.command_line.tables.colossalai import COLOSSALAI
 from launcher.engines.command_line.tables.composer import COMPOSER
 from launcher.engines.command_line.tables.deepspeed import DEEPSPEED
 from launcher.engines.command_line.tables.fabric import FABRIC
-from launcher.engines.command_line.tables.mpirun_srun import HOROVODRUN, MPIRUN, SRUN
+from launcher.engines.command_line.tables.mpirun_srun import MPIRUN, SRUN
 from launcher.engines.command_line.tables.torchrun import LAUNCH, TORCHRUN
 from tests.deepspeed_package import DIRECTORY, needs_deepspeed
 from tests.pages.launcher_options import LAUNCHERS, launcher_pages, variables_reference
 
-TABLES = (TORCHRUN, LAUNCH, ACCELERATE, DEEPSPEED, COMPOSER, COLOSSALAI, FABRIC, MPIRUN, HOROVODRUN, SRUN)
+TABLES = (TORCHRUN, LAUNCH, ACCELERATE, DEEPSPEED, COMPOSER, COLOSSALAI, FABRIC, MPIRUN, SRUN)
 HELP = {"-h", "--help"}
 
 

@@ -45,6 +45,8 @@ def test_what_a_text_does_not_decide_is_lacking(text: str, lacking: str) -> None
         "set -e; false | true; torchrun a.py",
         "set -eu; echo $SLURM_JOB_ID $USER $HOSTNAME; torchrun a.py",
         "set -u; set +u; Y=$X; torchrun a.py",
+        "set -u; V=$(hostname); X=${V%%.*}; torchrun a.py",
+        "set -u; f() { torchrun a.py ${1:+x}; }; f",
         'A=("$X" "$Y"); torchrun a.py ${#A[@]}',
         'bash -c "PYTHONPATH=$PYTHONPATH:x torchrun a.py"',
         "set -eo pipefail; python prepare.py | tee log; torchrun a.py",

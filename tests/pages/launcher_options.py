@@ -13,7 +13,7 @@ from launcher.engines.command_line.tables.composer import COMPOSER
 from launcher.engines.command_line.tables.composer import VERSION as COMPOSER_VERSION
 from launcher.engines.command_line.tables.deepspeed import DEEPSPEED, VERSION
 from launcher.engines.command_line.tables.fabric import FABRIC
-from launcher.engines.command_line.tables.mpirun_srun import HOROVODRUN, MPIRUN, SRUN
+from launcher.engines.command_line.tables.mpirun_srun import MPIRUN, SRUN
 from launcher.engines.command_line.tables.torchrun import LAUNCH, TORCHRUN
 from preflight.frozen import dataclass
 
@@ -115,14 +115,6 @@ LAUNCHERS: tuple[_Launcher, ...] = (
         f"Also `mpiexec`. {_OFF}",
         "mpirun -np 8 -H a:4,b:4 python train.py",
         MPIRUN,
-        facts=(_MPI,),
-    ),
-    _Launcher(
-        "horovodrun",
-        "horovodrun",
-        _OFF,
-        "horovodrun -np 8 -H a:4,b:4 python train.py",
-        HOROVODRUN,
         facts=(_MPI,),
     ),
     _Launcher(

@@ -146,6 +146,7 @@ class _Launches:
             blocks.fatal = blocks.fatal - {"trap ERR"} | ends
         elif words[0].text == "set":
             blocks.fatal = ends_on_errors(words, blocks.fatal)
+            self.shell.values.is_strict = NOUNSET in blocks.fatal
         elif bodies := read_aliases(words):
             define(self.shell, bodies)
         elif removed := read_removed(self.shell.functions, words):
@@ -158,7 +159,7 @@ class _Launches:
                 if words[1].text == "-u":
                     del self.shell.values[name]
         elif (words[0].text in _ASIDE or all(map(is_assignment, words))) and any(
-            ends_unset(part, is_strict=NOUNSET in blocks.fatal) for one in words for part in one.unresolved
+            ends_unset(part, self.shell.values) for one in words for part in one.unresolved
         ):
             self.shell.lack(without_values(words, "the text"))
 

@@ -1,4 +1,4 @@
-"""mpirun, horovodrun and srun in front of a command: taken off, what they ask for taken over."""
+"""mpirun and srun in front of a command: taken off, what they ask for taken over."""
 
 import posixpath
 from collections.abc import Sequence

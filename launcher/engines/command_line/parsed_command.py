@@ -96,7 +96,7 @@ class Request:
     total: int | None = None  # processes on all nodes together
     gpus: tuple[int | str, ...] | None = None  # indices or UUIDs on every host, in this order
     on_cpu: bool = False
-    hosts: tuple[HostFilter, ...] = ()  # mpirun -H, horovodrun -H, srun -w
+    hosts: tuple[HostFilter, ...] = ()  # mpirun -H, srun -w
     hostfile: str = ""
     include: tuple[HostFilter, ...] = ()  # deepspeed --include
     exclude: tuple[HostFilter, ...] = ()
@@ -136,7 +136,7 @@ class ParsedCommand:
     forwarded: tuple[str, ...] = ()  # variables whose local values the ranks get (mpirun -x NAME)
     owned: tuple[OptionUse, ...] = ()  # replaced by the plan, in the line's order
     kept: tuple[OptionUse, ...] = ()  # options of the launcher that go to it unchanged
-    prefix: str = ""  # "mpirun", "horovodrun" or "srun", where one starts the line
+    prefix: str = ""  # "mpirun" or "srun", where one starts the line
     python: str = ""  # the interpreter that the line names: "python3.11", "/opt/venv/bin/python"
     environment: Environment | None = None
     directory: str = ""  # `cd DIR && ...`, `torchrun` run in it

@@ -113,7 +113,7 @@ def node_filters(name: str, text: str) -> tuple[HostFilter, ...]:
 
 
 def host_slots(name: str, text: str) -> tuple[HostFilter, ...]:
-    """Return HOST[:COUNT],HOST... of mpirun and horovodrun; a host that comes again adds its slots."""
+    """Return HOST[:COUNT],HOST... of mpirun; a host that comes again adds its slots."""
     merged: dict[str, int | None] = {}
     for part in text.split(","):
         host, colon, slots = part.strip().rpartition(":") if ":" in part else (part.strip(), "", "")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from launcher.engines.command_line.shell.arithmetic import evaluate_arithmetic
-from launcher.engines.command_line.shell.variables import Values
+from launcher.engines.command_line.shell.variables import Values, Variables
 from launcher.engines.command_line.shell.words import Word
 from preflight import regex as re
 
@@ -19,6 +19,11 @@ Files: TypeAlias = Callable[[str], str | None]  # a small file beside the text, 
 
 _POSITIONAL = re.compile(r"\$(?:[0-9@*]|\{[0-9@*]+(?::?-)?\})")
 _NAMED = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})", re.ASCII)
+_CHANGED = re.compile(
+    r"\$(?:([A-Za-z_]\w*)|\{#?([A-Za-z_]\w*)(?:(?::(?![-=+?])|[/%#^,]).*)?\})", re.ASCII | re.DOTALL
+)
+"""A variable, or a part of one, that needs a value: not `${NAME:-default}`."""
+
 OF_SHELL = re.compile(
     r"HOSTNAME|HOSTTYPE|OSTYPE|MACHTYPE|E?UID|PPID|RANDOM|SECONDS|LINENO|EPOCH\w+|BASH\w*|SHELLOPTS|IFS"
 )
@@ -181,16 +186,17 @@ def _text(word: Word, values: Values, *, is_asked: bool) -> str | None:
     return text
 
 
-def ends_unset(part: str, *, is_strict: bool) -> bool:
+def ends_unset(part: str, values: Variables) -> bool:
     """Whether a text ends at a part without a value: `${NAME:?}`; in a strict one (`set -u`) `$NAME`, too.
 
     But for a variable that a job, a shell or a login sets.
     """
-    named = _NAMED.fullmatch(part) if is_strict else None
+    named = _CHANGED.fullmatch(part) if values.is_strict else None
     name = (named[1] or named[2]) if named is not None else ""
     if _DEMAND.match(part):
         return True
-    return bool(name) and not OF_SHELL.fullmatch(name) and not _OF_JOB.fullmatch(name)
+    is_set = name in values or OF_SHELL.fullmatch(name) or _OF_JOB.fullmatch(name)
+    return bool(name) and not is_set
 
 
 def both(left: Answer, right: Answer) -> Answer:

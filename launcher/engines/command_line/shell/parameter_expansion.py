@@ -127,7 +127,8 @@ def _parameter(match: re.Match[str], place: WrittenPart, given: tuple[Word, ...]
     value = values.get(name)
     value = None if value == () and match["mark"] else value
     if name.isdecimal():
-        value = None if name == "0" or given is None else given_argument(given, int(name))
+        is_strict = isinstance(values, Variables) and values.is_strict and int(name) > len(given or ())
+        value = None if name == "0" or given is None or is_strict else given_argument(given, int(name))
     return _defaulted(match, value, name, place)
 
 

@@ -22,6 +22,7 @@ class Variables(dict[str, Value]):
     ) -> None:
         super().__init__(values)
         self.runs, self.code = runs, code
+        self.is_strict = False  # `set -u`
         self.covered: dict[str, Value | None] = {}
         self.read_output: Callable[[str], tuple[str | None, bool | None]] = lambda _: (None, None)
         self.ends: tuple[bool | None, ...] = ()  # of the substitutions in the command that is read

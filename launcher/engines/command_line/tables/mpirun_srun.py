@@ -1,4 +1,4 @@
-"""The options of mpirun, mpiexec, horovodrun and srun, which start a command on each host.
+"""The options of mpirun, mpiexec and srun, which start a command on each host.
 
 mpirun is Open MPI's and PRRTE's, mpiexec also MPICH's and Intel's Hydra, and PALS of HPE Cray. gpulaunch
 takes the prefix off: it starts the processes itself.
@@ -24,7 +24,6 @@ _SLURM = "the hosts are those of --hosts; nothing is submitted to Slurm"
 _DIRECTORY = "becomes the directory of the ranks, below that of each host"
 _STOP = "gpulaunch ends the ranks of all hosts when one fails"
 _PRINTS = "it prints, and starts nothing"
-_ELASTIC = "an elastic job changes its world while it runs"
 _NAME_HOSTS = "leave it out, and name the hosts with --hosts"
 _CONTAINER = "srun's container plug-in does not run"
 
@@ -73,55 +72,6 @@ MPIRUN = Table(
     style="getopt",
     both_dashes=False,
     abbreviations=False,
-)
-
-_HOROVOD = "it tunes Horovod's own exchange, which no rank of gpulaunch has"
-_HOROVOD_VALUES = (
-    "--fusion-threshold-mb --cycle-time-ms --cache-capacity --autotune-log-file --autotune-warmup-samples"
-    " --autotune-steps-per-sample --autotune-bayes-opt-max-samples --autotune-gaussian-process-noise"
-    " --elastic-timeout --reset-limit --timeline-filename --stall-check-warning-time-seconds"
-    " --stall-check-shutdown-time-seconds --binding-args --num-nccl-streams --thread-affinity"
-    " --gloo-timeout-seconds --log-level"
-)
-_HOROVOD_FLAGS = (
-    "--disable-cache --hierarchical-allreduce --no-hierarchical-allreduce --hierarchical-allgather"
-    " --no-hierarchical-allgather --torus-allreduce --no-torus-allreduce --autotune --no-autotune"
-    " --timeline-mark-cycles --no-timeline-mark-cycles --no-stall-check --stall-check --tcp"
-    " --mpi-threads-disable --no-mpi-threads-disable --log-with-timestamp --log-without-timestamp"
-    " --prefix-output-with-timestamp --log-hide-timestamp --no-log-hide-timestamp"
-)
-
-HOROVODRUN = Table(
-    "horovodrun",
-    (
-        owned("-np", FROM_PLAN, also="--num-proc", kind="int", sets="total"),
-        owned("--hosts", FROM_HOSTS, also="-H", kind="host_slots", sets="hosts"),
-        owned("--hostfile", FROM_HOSTS, also="-hostfile", sets="hostfile"),
-        owned("--ssh-port", OWN_SSH, also="-p", kind="int"),
-        owned("--ssh-identity-file", OWN_SSH, also="-i"),
-        owned("--start-timeout", "gpulaunch has its own limits for a start", kind="int"),
-        owned(
-            "--network-interfaces",
-            "gpulaunch finds the interfaces that reach the other hosts",
-            also="--network-interface",
-        ),
-        owned("--output-filename", RANK_LOGS),
-        owned("--verbose", RANK_LOGS, values=0),
-        *each(owned, "--gloo --mpi", _MPI, values=0),
-        owned("--mpi-args", _MPI),
-        *each(owned, _HOROVOD_VALUES, _HOROVOD),
-        *each(owned, _HOROVOD_FLAGS, _HOROVOD, values=0),
-        refused("--check-build", _PRINTS, "leave it out", also="-cb", values=0),
-        refused("--version", _PRINTS, "leave it out", also="-v", values=0),
-        refused("--config-file", "gpulaunch reads no options from a file", "write them in the command"),
-        refused("--jsrun", "the hosts would be those of a job of LSF", _NAME_HOSTS, values=0),
-        refused("--min-np", _ELASTIC, "leave it out; -np N is the size", also="--min-num-proc", kind="int"),
-        refused("--max-np", _ELASTIC, "leave it out; -np N is the size", also="--max-num-proc", kind="int"),
-        refused("--host-discovery-script", _ELASTIC, _NAME_HOSTS),
-        refused("--slots-per-host", _ELASTIC, _NAME_HOSTS, also="--slots"),
-    ),
-    style="argparse",
-    both_dashes=False,
 )
 
 _SRUN_FLAGS = (
@@ -231,9 +181,5 @@ SRUN = Table(
     abbreviations=True,
 )
 
-PREFIXES = {
-    **dict.fromkeys(names("mpirun mpiexec mpiexec.hydra orterun prterun"), MPIRUN),
-    "horovodrun": HOROVODRUN,
-    "srun": SRUN,
-}
+PREFIXES = {**dict.fromkeys(names("mpirun mpiexec mpiexec.hydra orterun prterun"), MPIRUN), "srun": SRUN}
 """By the name of the program."""

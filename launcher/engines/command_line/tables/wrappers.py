@@ -146,6 +146,10 @@ REFUSED: dict[str, tuple[str, str]] = {
         "write the command into a script, which is started once: gpulaunch run --hosts A -- bash SCRIPT",
     ),
     "tox": ("it hands on no variable that pass_env does not name", "paste the command of its environment"),
+    "horovodrun": (
+        "the ranks of Horovod meet through it, and each of ours would train alone",
+        "train with torch.distributed; or start it on one host: gpulaunch run --hosts A -- bash SCRIPT",
+    ),
     "prlimit": ("it would limit the launcher alone", "leave it out: limits are those of each host"),
     "watch": ("it starts a command again and again", "leave it out: restart: of a run config does it"),
     **dict.fromkeys(("su", "runuser", "doas"), _OTHER_USER),

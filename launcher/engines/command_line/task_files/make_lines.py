@@ -174,8 +174,8 @@ class Makefile:
         """Return a variable behind an assignment."""
         values = self.values
         before = values.find(name)
-        if mark == "?=" and before is not None:
-            return before
+        if mark == "?=" and (before is not None or values.is_open):
+            return before or _undecided(name)  # what a file that is not read may set
         if mark == "!=":
             return MakeValue(opened(f"$({values.expand(value)})"), is_simple=True)
         if mark.startswith(":") or (mark == "+=" and before is not None and before.is_simple):
