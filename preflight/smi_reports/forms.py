@@ -52,7 +52,6 @@ _HEAD = r"^\|[^\S\n]*NVIDIA-SMI \d[\dx.]* "
 _TABLE_HEAD = re.compile(_HEAD, re.MULTILINE)
 _Q_HEAD = re.compile(r"^=+NVSMI LOG=", re.MULTILINE)
 _ASKED_GPU = re.compile(r"nvidia-smi\b(?=[^\n]* -q)[^\n]* (?:-i|--id)[ =]?(\d{1,2}(?:,\d{1,2})*)(?![\d,:.])")
-_OF_SOME = re.compile(r"nvidia-smi\b[^\n]* (?:-i|--id)\b")
 WHICH_IS_UNKNOWN = "which is not known"
 _LONGEST_ERROR = 4000  # a page that merely quotes an error message is not a recording of one
 _ERROR_LINES = 4
@@ -220,7 +219,7 @@ def _table(text: str) -> Facts:
     texts = split_at(text, starts)
     trees = [table_tree(each) for each in texts]
     are_closed = [is_closed("".join(PROCESSES_START.split(each, maxsplit=1)[1:])) for each in texts]
-    place = latest(trees, texts, [] if _OF_SOME.search(text) else are_closed)
+    place = latest(trees, texts, are_closed)
     keep_processes(trees[: place + 1])
     if not trees[place]["gpu"] and _TABLE_HEAD.search(text):  # a line of a table, as grep finds it
         others = read_form(_TABLE_HEAD.sub("", text))

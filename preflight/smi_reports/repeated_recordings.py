@@ -30,6 +30,10 @@ _MOMENT = re.compile(
 )
 """When a recording was made: of --query-gpu, and of the others. Sessions hold the times of logins, too."""
 
+_OF_SOME = re.compile(
+    r"nvidia-smi\b[^\n]* (?:-i|--id)\b|\b(?:docker|podman|nerdctl|crictl|kubectl|apptainer|singularity|srun) "
+)
+"""A call for some of a host's GPUs, or where others are hidden."""
 _NEAR_MIB = 64  # between what one GPU uses at two times
 _MOST_UNNAMED = 16  # GPUs of one host; more rows without a name are those of a loop
 
@@ -73,14 +77,21 @@ def latest(trees: list[Tree], texts: list[str], are_whole: Sequence[bool] = ()) 
     *_, last = longest = [at for at in order if len(ids[at]) == most]
     are_whole = are_whole or [*map(_shows_all, trees)]
     gone = _gone(ids[last], ids[newest])
+    if any(map(_OF_SOME.search, texts)):
+        gone = []
     if gone and (not _are_in_line(ids[last], ids[newest]) or are_whole[newest]):
         lost = [{"product_name": LOST, "uuid": LOST, "pci": {"bus_id": bus}} for bus in gone]
         trees[newest]["gpu"] = [*gpus_in(trees[newest]), *lost]
         return newest
-    near = [
-        at for at in longest if are_whole[at] and _pauses([moments[at], moments[last]])[0] <= _ONE_MOMENT_S
-    ]
+    near = [at for at in longest if are_whole[at] and _is_still(trees[at], trees[last])]
+    near = [at for at in near if _pauses([moments[at], moments[last]])[0] <= _ONE_MOMENT_S]
     return [last, *near][-1]
+
+
+def _is_still(tree: Tree, later: Tree) -> bool:
+    """Whether the GPUs that use more memory later are those that have processes already."""
+    pairs = zip(gpus_in(tree), gpus_in(later), strict=False)
+    return all(_listed(gpu) or _mib(now) <= _mib(gpu) + _NEAR_MIB for gpu, now in pairs)
 
 
 def _shows_all(tree: Tree) -> bool:

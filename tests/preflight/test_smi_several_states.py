@@ -235,3 +235,15 @@ def test_a_fast_loop_is_read_by_the_one_pause_that_comes_again(
     else:
         with pytest.raises(BadInput, match="at least 1"):
             parse_smi(text, "h")
+
+
+def test_a_cut_table_that_shows_memory_newly_in_use_is_not_replaced_by_one_before() -> None:
+    gpus = gpus_of(parse_smi(_table(second=2) + _table(1, second=4)[:-900], "h"))
+    assert all(isinstance(gpu.processes, Missing) for gpu in gpus)
+
+
+@pytest.mark.parametrize("command", ["docker exec train nvidia-smi", "nvidia-smi -i 0,2,3"])
+def test_a_call_that_sees_some_gpus_alone_says_of_none_that_it_is_lost(command: str) -> None:
+    some = _table(second=9, buses=("07", "47", "4E"))
+    gpus = gpus_of(parse_smi(f"$ nvidia-smi\n{_table()}$ {command}\n{some}", "h"))
+    assert [gpu.name for gpu in gpus] == ["NVIDIA L40S"] * 4
