@@ -94,7 +94,12 @@ def _refuse_loose_word(given: list[str], ctx: click.Context) -> None:
             f"leave one out; an argument of the config's script goes after --: {argument}",
             ctx,
         )
-    before = one_line(given[place - 1], 100) if given[max(place - 2, 0)] == "--hosts" else ""
+    option, value = ("", *given)[max(place - 1, 0)], given[place - 1]
+    from launcher.config.value_remedies import as_duration  # noqa: PLC0415 - only for a mistake
+
+    if option[:2] == "--" and (hint := as_duration(f"{value} {word}")):
+        raise WrongUsage(f"{option}: expected one word, got {value} {word}", hint.strip(" ()"), ctx)
+    before = one_line(value, 100) if option == "--hosts" else ""
     raise WrongUsage(
         f"{word}{before and f' after --hosts {before}'} would be an argument of the script",
         f"{f'--hosts {before},{word} names both' if before else f'a host: --hosts {word}'};"

@@ -117,7 +117,8 @@ def unknown_command(
         return WrongUsage(message, _completion_line(words), ctx)
     from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
 
-    meant = OTHER_NAMES.get(name.lower()) or next(iter(get_close_matches(name, commands, n=1)), "")
+    close = get_close_matches(name, commands, n=2, cutoff=0.8) or get_close_matches(name, commands, n=1)
+    meant = OTHER_NAMES.get(name.lower()) or " or ".join(sorted(close))
     fix = f"did you mean {meant}?" if meant else f"{ctx.command_path} --help"
     return WrongUsage(message, fix, ctx)
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from launcher.config.inventory import HostEntry, Inventory
+from launcher.config.node_sets import fold_hosts
 from launcher.errors import LaunchRefused
 from launcher.follow.outcome import Outcome
 from launcher.host_checks.result import PreflightResult
@@ -107,9 +108,13 @@ def _continue(
     found: RemoteRun, to: RunAccess, outcome: Outcome, hold: RestartHold, means: FollowContext
 ) -> Outcome:
     """Start it again as the client that launched it would."""
+    if found.missing:
+        why = (
+            f"{fold_hosts(found.missing)} cannot be asked what was launched; gpulaunch attach once it answers"
+        )
+        return _with_history(outcome, found, why)
     try:
-        known = [node.fields["spec"].get("restart") for node in found.nodes]
-        order = read_order(hold.order, [*known, *[None] * (found.total_nodes - len(known))])
+        order = read_order(hold.order, [node.fields["spec"].get("restart") for node in found.nodes])
     except BadInput as error:
         return _with_history(outcome, found, error.message)
     pool = ConnectionPool(to.open_known)

@@ -28,6 +28,7 @@ from launcher.restart.decision import NoRestart
 from launcher.restart.restart_lock import Hold, OtherStart, RestartHold
 from launcher.restart.restart_order import LoopHistory, RestartOrder, build_spec, known_history, read_order
 from launcher.restart.restarter import RestartLoop
+from launcher.runs.access import RunAccess
 from launcher.runs.remote_run import RemoteRun
 from launcher.terminal.screen import Screen
 from launcher.transports.base import Connection, Stream
@@ -236,3 +237,15 @@ def test_an_order_that_not_every_host_confirms_is_not_believed(known: object) ->
     spec = build_spec(ORDER, after="")
     with pytest.raises(BadInput, match="do not agree"):
         read_order(spec.order, [spec.known, known])
+
+
+def test_hosts_that_do_not_answer_are_why_an_attached_client_starts_nothing(tmp_path: Path) -> None:
+    spec = build_spec(ORDER, after="")
+    found = cast("RemoteRun", SimpleNamespace(missing=["n-02", "n-03"], spec={"restart": spec.known}))
+    hold = cast("RestartHold", SimpleNamespace(order=spec.order))
+    failed = replace(ended(code=-9), directory=tmp_path)
+    means = on_host.context(ORDER, tmp_path)
+    whole = start_chain._continue(found, cast("RunAccess", None), failed, hold, means)
+    assert whole.restarts is not None
+    why = "n-[02-03] cannot be asked what was launched; gpulaunch attach once it answers"
+    assert whole.restarts.stop_reason == why

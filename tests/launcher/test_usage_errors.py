@@ -65,6 +65,8 @@ from launcher.config.command_config import read_command
         ("fetch last a b", "gpulaunch fetch takes no further argument, got a b", "gpulaunch fetch --help"),
         ("checks GPU", "gpulaunch checks takes no further argument, got GPU", "gpulaunch checks | grep GPU"),
         ("report README.md", "README.md: no such run locally", "gpulaunch diagnose README.md reads a log"),
+        ("int", 'gpulaunch has no command "int"', "did you mean init or lint?"),
+        ("run a.py --wait 4 hours --sync", "--wait: expected one word, got 4 hours", "write 4h"),
         ("prune -n", "gpulaunch prune has no option -n", "to see it and change nothing: --dry-run"),
         ("run a.py -n 4", "gpulaunch run has no option -n", "the plan alone: run --dry-run; ranks of each"),
         ("submit -c a --logs b", "gpulaunch submit has no option --logs", "what is not sent with --login"),
