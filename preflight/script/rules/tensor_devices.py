@@ -1,4 +1,4 @@
-"""Rules D209 and D210: tensors that move nowhere, and those on the CPU that meet what is on a GPU."""
+"""Rules D209, D210 and P145: tensors that move nowhere, or do not fit the weights that they meet."""
 
 import ast
 from collections.abc import Iterator
@@ -14,9 +14,11 @@ from preflight.script.interpreter.values import (
     ON_GPU,
     TRUE,
     Class,
+    Dtype,
     ExternalName,
     HeapObject,
     Ref,
+    text_of,
 )
 from preflight.script.libraries.casts import members
 from preflight.script.rules.graph_syntax import is_of_data, names_in
@@ -188,3 +190,74 @@ def _dropped(kinds: ByKind) -> tuple[set[str], set[int]]:
         name for node in kinds.get(ast.keyword, ()) if node.arg is None for name in names_in([node.value])
     }
     return {name for name in names if not _NO_TENSOR.search(name)}, calls
+
+
+_HALVES = re.compile(r"(?:\w+\.)*(?:half|b?float16)")
+_MAY_CAST = re.compile(r"\.(?:half|bfloat16)\(\)|\bto\([^\n]*(?:half|float16)")
+_COMPUTES = re.compile(r"torch\.nn\.(?:Linear|Conv\dd|Sequential|Bilinear|LSTM|GRU)$")
+_OF_LAYERS = re.compile(r"\bnn\.(?:Linear|Conv\dd)\(")
+_CASTS = re.compile(r"\.(?:to|float|half|bfloat16|type|type_as)\(|autocast|dtype|amp\b")
+
+
+@rule("P145", "forward")
+def half_batch_for_float32_weights(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """A batch is cast to half precision, and goes to a model in float32 without autocast.
+
+    A linear layer or convolution stops: "mat1 and mat2 must have the same dtype, but got Half and Float".
+    Source: torch's documentation of autocast; reproduced with torch 2.13.
+    """
+    parser = it.sources.parser
+    if not parser.make(_may_cast, it.source.text):
+        return
+    casts, stores = parser.find_by_kind(_half_casts, it.nodes[0])
+    call, thing = event.call, it.thing(event.ref)
+    if not casts or call is None or thing is None or not call.node.args or "autocast" in it.contexts:
+        return
+    given: ast.expr | None = call.node.args[0]
+    if isinstance(given, ast.Name):
+        before = [(line, value) for line, value in stores.get(given.id, ()) if line < call.node.lineno]
+        given = max(before, key=lambda each: each[0])[1] if before else None
+    if id(given) in casts and _stays_in_float32(it, thing):
+        message = "this batch is in half precision, and the model's weights are in float32"
+        fix = 'leave the cast out: with torch.autocast("cuda"): loss = ... computes in half precision'
+        yield RuleHit(event.place, message, fix, Level.WARNING)
+
+
+def _may_cast(text: str) -> bool:
+    return _MAY_CAST.search(text) is not None
+
+
+def _half_casts(kinds: ByKind) -> tuple[set[int], dict[str, list[tuple[int, ast.expr]]]]:
+    """Return the calls that cast a tensor to half precision, and what names are given where any does."""
+    casts = set[int]()
+    for node in kinds.get(ast.Call, ()):
+        word = getattr(node.func, "attr", "")
+        given = [*node.args, *(each.value for each in node.keywords)]
+        if word in ("half", "bfloat16") if not given else word == "to" and any(map(_is_half, given)):
+            casts.add(id(node))
+    stores: dict[str, list[tuple[int, ast.expr]]] = {}
+    for each in kinds.get(ast.Assign, ()) if casts else ():
+        for target in each.targets:
+            for part in getattr(target, "elts", [target]):
+                stores.setdefault(getattr(part, "id", ""), []).append((each.lineno, each.value))
+    return casts, stores
+
+
+def _is_half(node: ast.expr) -> bool:
+    return _HALVES.fullmatch(ast.unparse(node)) is not None
+
+
+def _stays_in_float32(it: Interpreter, thing: HeapObject) -> bool:
+    """Whether a model is in float32 on all paths, and nothing in it or around it casts what it gets."""
+    if thing.get("dtype") != Dtype("float32") or thing.get("touched") == TRUE or "trainer" in thing.attrs:
+        return False
+    if isinstance(thing.get("accelerator"), Ref) or thing.get("sharded") == TRUE:
+        return False
+    if thing.get("quantized") not in (FALSE, NONE) or thing.get("recast") == TRUE:
+        return False
+    classes = [ast.unparse(info.node) for info in it.classes.values()]
+    if any(map(_CASTS.search, classes)):
+        return False
+    if isinstance(cls := thing.get("__class__"), Class):
+        return any(_OF_LAYERS.search(ast.unparse(info.node)) for info in it.mro(cls.key))
+    return _COMPUTES.match(text_of(thing.get("__name__")) or "") is not None

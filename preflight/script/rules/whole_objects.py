@@ -20,6 +20,9 @@ _KINDS = {
 _ALLOWS = re.compile(r"safe_globals|NO_WEIGHTS_ONLY_LOAD|torch\.load *= |def torch_load|\bsetattr\(torch\b")
 
 
+_READ = "weights are read"
+
+
 @dataclass(frozen=True, slots=True)
 class _File:
     """Note of where a file is read, or what is saved into it: "" for weights and numbers alone."""
@@ -42,7 +45,8 @@ def whole_object_read_as_weights(it: Interpreter, event: ScriptEvent) -> Iterato
     if newer is False:
         return
     if event.name == "end":
-        yield from _unlike(it, Level.ERROR if newer else Level.WARNING)
+        if it.notes.get(_READ):
+            yield from _unlike(it, Level.ERROR if newer else Level.WARNING)
         return
     if call is None:
         return
@@ -55,6 +59,8 @@ def whole_object_read_as_weights(it: Interpreter, event: ScriptEvent) -> Iterato
         shared = isinstance(node, ast.Attribute) or not it.stack
         function = None if known or shared else it.stack[-1]
         saved = None if reads else _whole(it, call.args[0])
+        if reads:
+            it.note(_READ, event.place)
         it.note(_File(known or ast.unparse(node), function, saved), event.place)
 
 
