@@ -34,7 +34,7 @@ _PAIR = re.compile(r"\"(?P<a>[^\"]*)\"[ \t]+[\"'](?P<b>.*)[\"']|'(?P<c>[^']*)'[ 
 _INCLUDE = re.compile(r"(?P<kind>-?include|sinclude)[ \t]+(?P<names>.*)")
 _OTHER = re.compile(r"(?:un(?:export|define)|export|vpath|load|-load)\b[ \t]*(?P<names>.*)")
 _COMMENT = re.compile(r"(?<!\\)#.*", re.DOTALL)
-_CONTINUED = re.compile(r"[ \t]*\\\n[ \t]*")
+_CONTINUED = re.compile(r"(?:(?<![ \t])[ \t]++)?\\\n[ \t]*")
 _UNDECIDED = "the text does not decide it, and what it sets has no value"
 _UNREAD = "it has variables and rules that gpulaunch does not read"
 
