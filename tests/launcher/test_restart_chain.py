@@ -113,7 +113,9 @@ def chain(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Chain]:
             assert any("begins" in line for line in client.stdout)
             first = next((user.home / "state").glob("gpulaunch/runs/*/[!.]*/"))
             await_((first / "detached").exists)
-            yield Chain(user, client, first)
+            made = Chain(user, client, first)
+            yield made
+            made.end()  # or it reads on beside every test of the process that comes later
         finally:
             client.kill()
             for path in (user.home / "state").glob("gpulaunch/runs/*/[!.]*/"):
