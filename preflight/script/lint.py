@@ -138,7 +138,7 @@ def _read_rest(
     if any(reading.reached or not reading.complete for reading in readings):
         return ()
     names: dict[str, None] = {}
-    done = set[int]()
+    done: set[int] = set()
     for number, target in enumerate(targets):
         if id(readings[number]) in done and readings[number].asked_gpu:
             readings[number] = read(target)  # the rest asks what nothing before it did

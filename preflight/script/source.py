@@ -275,7 +275,7 @@ def _texts(nodes: Sequence[ast.AST]) -> frozenset[int]:
 
 def all_names(nodes: Iterable[ast.AST]) -> frozenset[str]:
     """Return the names that code uses, imports and passes by: no comment and no text."""
-    names = set[str | None]()
+    names: set[str | None] = set()
     for node in nodes:
         if (kind := type(node)) in _NAMING:
             names.add(getattr(node, _NAMING[kind]))

@@ -29,7 +29,7 @@ ByKind = Mapping[type[ast.AST], list[Any]]
 
 def by_kind(nodes: Sequence[ast.AST]) -> ByKind:
     """Return nodes by their kind; the first is of the first kind."""
-    found = defaultdict[type[ast.AST], list[Any]](list)
+    found: defaultdict[type[ast.AST], list[Any]] = defaultdict(list)
     for node in nodes:
         found[type(node)].append(node)
     return found
@@ -51,7 +51,7 @@ class Parser:
         self.root = root
         self._trees: dict[tuple[str, str], ast.Module] = {}
         self._most_words = 0  # never too few
-        self._uncounted = list[str]()  # bounded by their length
+        self._uncounted: list[str] = []  # bounded by their length
         self._nodes: dict[int, list[ast.AST]] = {}
         self._imports: dict[int, list[tuple[str, int]]] = {}
         self._found: dict[tuple[int, Callable[..., object]], object] = {}
@@ -157,7 +157,7 @@ def _imports(path: str, tree: ast.Module) -> list[tuple[str, int]]:
 
     Raises SyntaxError where the compiler does after the parser, which takes some statements anywhere.
     """
-    found = list[tuple[str, int]]()
+    found: list[tuple[str, int]] = []
     blocks: list[tuple[Sequence[ast.AST], bool | None, bool | None]] = [(tree.body, False, False)]
     for block, in_loop, in_function in blocks:  # which grows
         for node in block:

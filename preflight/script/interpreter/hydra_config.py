@@ -49,7 +49,7 @@ class _Composition:
 
     def __init__(self, it: Interpreter, call: Call, folder: str) -> None:
         self._it, self._call, self._folder = it, call, folder
-        self._taken = set[str]()
+        self._taken: set[str] = set()
 
     def config(self, group: str, name: str, depth: int) -> Value:
         """Return what a name of a group stands for, with its own list of defaults."""

@@ -127,11 +127,13 @@ class Interpreter:
         self.state = State(work=self.work)
         self.excesses: dict[str, None] = {}  # values that were too large, with their places
         self.functions: dict[int, FuncInfo] = {}
-        self._named = defaultdict[str, list[ast.AST]](list)  # as many of those as were asked by name
-        # factories: by the syntax of a field, what makes its default for each object
-        self.classes, self.factories = dict[int, ClassInfo](), dict[int, Value]()
+        # as many of those as were asked by name
+        self._named: defaultdict[str, list[ast.AST]] = defaultdict(list)
+        self.classes: dict[int, ClassInfo] = {}
+        self.factories: dict[int, Value] = {}  # by the syntax of a field, what makes its default
         self.parents: dict[int, int | None] = {}
-        self.captured, self.called = set[int](), set[int]()
+        self.captured: set[int] = set()
+        self.called: set[int] = set()
         self.modules: dict[str, int] = {}  # path -> frame
         self._module_names: dict[int, dict[str, Value]] = {}  # as each module was when it had been read
         self.frame = self.newest = self.loop_depth = 0
@@ -148,20 +150,20 @@ class Interpreter:
         self.yielded_in: dict[int, tuple[tuple[str, ...], Value]] = {}  # where a block runs, and its dtype
         self.options = ScriptOptions()
         self.turns = 1  # of the loops around the current point whose items are read one by one
-        self.branch_places, self.of_first, self.decisions = sources.parser.branch_places, set[int](), {}
+        self.branch_places, self.of_first, self.decisions = sources.parser.branch_places, set(), {}
         self.named_value: ast.expr | None = None  # what the assignment read last gives a name to
         self.passed_value: ast.expr | None = None  # what a call of the script's own gives a name to
-        self.open_branches = set[tuple[str, int, int]]()  # lines of branches that other paths go past
+        self.open_branches: set[tuple[str, int, int]] = set()  # lines of branches that other paths go past
         self.starred: dict[str, None] = {}  # libraries of which all names are imported
-        # notes: see `note`; held_back: findings on which rules decide at the end
-        self.notes, self.held_back = dict[Hashable, list[CodeLocation]](), dict[str, list[Any]]()
+        self.notes: dict[Hashable, list[CodeLocation]] = {}  # see `note`
+        self.held_back: dict[str, list[Any]] = {}  # findings on which rules decide at the end
         self.requested: dict[CodeLocation, Value] = {}  # precision by Accelerator or TrainingArguments
         self.autocasts: dict[CodeLocation, str] = {}  # dtypes of the script's own autocasts around training
         self.default_dtype: Value = Dtype("float32")  # as torch.set_default_dtype leaves it
         self.models: dict[int, set[bool | None]] = {}  # by id, whether each was float32 and the script's own
         self.judged: tuple[ScriptEvent | None, tuple[Any, ...]] = (None, ())  # what the last event trains
-        # kept: what functools.partial got; exits: what an ExitStack calls at its end, and where it got that
-        self.kept, self.exits = list[Call](), list[tuple[Value, tuple[str, ...], Call]]()
+        self.kept: list[Call] = []  # what functools.partial got
+        self.exits: list[tuple[Value, tuple[str, ...], Call]] = []  # what ExitStacks call
         self.second_names: dict[tuple[int, str], list[ast.expr]] = {}  # by frame: of one list or dict
         self.setters, self.dispatchers = set[str](), set[int]()  # the latter call what they get or name
         self.filled: dict[int, set[str]] = {}  # names of a frame whose list or dict was changed in place
@@ -371,14 +373,12 @@ class Interpreter:
 
     def mro(self, key: int) -> Iterator[ClassInfo]:
         """Yield a class of the script and its bases of the script."""
-        pending, seen = [key], set[int]()
-        while pending:
-            info = self.classes.get(current := pending.pop(0))
-            if info is None or current in seen:
-                continue
-            seen.add(current)
-            yield info
-            pending += [base.key for base in info.bases if isinstance(base, Class)]
+        pending = [key]
+        for number, current in enumerate(pending):  # which grows
+            info = self.classes.get(current)
+            if info is not None and current not in pending[:number]:
+                yield info
+                pending += [base.key for base in info.bases if type(base) is Class]
 
     def library_base(self, key: int) -> str:
         """Return the library class that a class of the script derives from, "" when none."""

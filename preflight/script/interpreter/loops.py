@@ -81,7 +81,7 @@ def read_while(it: Interpreter, node: ast.While) -> None:
 
 def _while_turns(it: Interpreter, test: ast.expr) -> Iterator[Callable[[], None]]:
     """Yield the turns to read: more while each names another step (`while state: state = STEPS[state]()`)."""
-    names = list[str]()
+    names: list[str] = []
     for number in range(_MAX_UNROLLED):
         name = text_of(it.evaluate(test)) if isinstance(test, ast.Name) else None
         if number >= _passes(it) and (not name or name in names):

@@ -123,7 +123,7 @@ _SETS = re.compile(r"setattr\(|(?:vars\([\w.]*\)|__dict__)(?:\[|\.update)")  # a
 
 def _stored(kinds: ByKind) -> Mapping[str, list[ast.AST]]:
     """Return where code gives names and attributes a value, or declares them as those of others."""
-    found = defaultdict[str, list[ast.AST]](list)
+    found: defaultdict[str, list[ast.AST]] = defaultdict(list)
     for node in (*kinds.get(ast.Name, ()), *kinds.get(ast.Attribute, ())):
         if isinstance(node.ctx, ast.Store):
             found[getattr(node, "id", getattr(node, "attr", ""))].append(node)

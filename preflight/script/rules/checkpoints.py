@@ -66,7 +66,7 @@ def _is_prepared_here(it: Interpreter, owner: str, line: int) -> bool:
 
 def _values_of(nodes: list[ast.AST], name: str) -> list[tuple[ast.expr, int]]:
     """Return what a function or file gives a name, in its order, with the lines."""
-    found = list[tuple[ast.expr, int]]()
+    found: list[tuple[ast.expr, int]] = []
     for node in nodes:
         if type(node) is ast.Assign:
             parts = [part for target in node.targets for part in getattr(target, "elts", [target])]

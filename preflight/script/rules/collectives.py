@@ -129,7 +129,7 @@ def rank_0_alone_in_a_collective(it: Interpreter, event: ScriptEvent) -> Iterato
             yield from _without_rank_0(it)
         return
     if event.name in ("step", "scaler step") and not is_shared(it, event):
-        if OF_RANKS.isdisjoint(it.contexts) and _is_prepared(it, event):
+        if it.loops and OF_RANKS.isdisjoint(it.contexts) and _is_prepared(it, event):
             _note_met(it, event)
         return
     if (event.what == "new_group" and _is_made_once(it, event.place)) or _is_never_taken(it):
@@ -269,7 +269,7 @@ def _parts(test: ast.expr) -> list[str]:
 
 def _left_alone(it: Interpreter) -> Iterator[RuleHit]:
     """Yield where rank 0 alone leaves a loop, or a function early, in which all take part in something."""
-    told = set[CodeLocation]()
+    told: set[CodeLocation] = set()
     exits = [(key, places) for key, places in it.notes.items() if isinstance(key, _Exit)]
     for key, (first, *_) in sorted(exits, key=lambda item: item[0].number > 0):  # of loops first
         met = it.notes.get(_MetIn(key.place, key.number), [])

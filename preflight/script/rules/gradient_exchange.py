@@ -126,7 +126,7 @@ def _own_names(it: Interpreter) -> Iterator[str]:
 
 def _reducers(it: Interpreter, own: set[str]) -> set[str]:
     """Return the names of functions of the script that put together what they are given."""
-    through = dict[str, set[str]]()  # those that hand on what they are given, with what to
+    through: dict[str, set[str]] = {}  # those that hand on what they are given, with what to
     for source in it.sources.files():
         for name, called in it.sources.parser.find_by_kind(_handing_on, source.tree):
             if name in own:
@@ -173,7 +173,7 @@ def _ignored_ids(kinds: ByKind) -> set[int]:
 def _weight_ids(nodes: Iterable[ast.AST]) -> set[int]:
     """Return the parts of functions that name gradients or parameters, and of the module outside of them."""
     outside = set(map(id, nodes))
-    inside = set[int]()
+    inside: set[int] = set()
     for node in nodes:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             parts = walk(node)
@@ -192,7 +192,7 @@ def _is_of_gradients(node: ast.AST) -> bool:
 def _made_of_no_weights(nodes: Sequence[ast.AST]) -> set[str]:
     """Return names that a file gives only what is made of no weights: `kl = (old - new).mean()`."""
     stores = [pair for node in nodes if (pair := _stored(node)) is not None]
-    weights = set[str]()
+    weights: set[str] = set()
     made = {name for names, _ in stores for name in names}
     for names, value in stores:
         parts = walk(value)

@@ -81,7 +81,7 @@ def _is_quiet(it: Interpreter, forward: ast.Call) -> bool:
 
 
 def _faults(kinds: ByKind) -> list[tuple[ast.Call, _Tensor]]:
-    found = list[tuple[ast.Call, _Tensor]]()
+    found: list[tuple[ast.Call, _Tensor]] = []
     called = [getattr(node.func, "attr", "") for node in kinds.get(ast.Call, ())]
     lines = [node.lineno for node in kinds.get(ast.Call, ()) if getattr(node.func, "attr", "") in BACKWARDS]
     if not lines or (len(lines) < 2 and _SIGNS.isdisjoint(called)):
@@ -103,7 +103,7 @@ class _Flow:
 
     def __init__(self, names: dict[str, _Tensor], found: list[tuple[ast.Call, _Tensor]]) -> None:
         self.names, self.found = names, found
-        self.freed = set[ast.Call]()
+        self.freed: set[ast.Call] = set()
 
     def follow(self, body: Sequence[ast.stmt], *, cut: bool = False) -> None:
         """Read statements; `cut`: under torch.no_grad()."""

@@ -85,7 +85,7 @@ def _statements(body: Sequence[ast.stmt], loop: ast.AST | None = None) -> Iterat
 
 def _kept_losses(kinds: ByKind) -> list[ast.stmt]:
     """Return the statements that keep a loss of which the same loop calls backward()."""
-    found = list[ast.stmt]()
+    found: list[ast.stmt] = []
     if not _may_keep(kinds):
         return found
     root = root_of(kinds)
@@ -186,7 +186,7 @@ def _kept_outputs(
     scope: ast.AST, loop: ast.AST, own: Sequence[ast.stmt], forward: ast.Call
 ) -> list[ast.stmt]:
     """Return the statements of a loop of validation that keep what a call of the model gives."""
-    carried = set[str]()
+    carried: set[str] = set()
     for node in own:
         if isinstance(node, ast.Assign):
             if _carries(node.value, carried, forward):
@@ -199,7 +199,7 @@ def _kept_outputs(
 
 def _backwarded(node: ast.AST, calls: frozenset[str] = BACKWARDS) -> list[str]:
     """Return the names of which something calls backward(), or which it gets; or torch.autograd.grad()."""
-    found = list[str]()
+    found: list[str] = []
     for part in walk(node):
         if type(part) is ast.Call and getattr(part.func, "attr", "") in calls:
             owner = part.func.value if isinstance(part.func, ast.Attribute) else part
@@ -324,7 +324,7 @@ def _names_through(node: ast.Assign) -> set[str]:
 
 def _carried(kinds: ByKind) -> list[tuple[ast.Call, str, ast.AST | None]]:
     """Return the calls that get and give one name, in a loop that calls backward(), with its retain_graph."""
-    found = list[tuple[ast.Call, str, ast.AST | None]]()
+    found: list[tuple[ast.Call, str, ast.AST | None]] = []
     chosen = {id(node): names for node in kinds.get(ast.Assign, ()) if (names := _names_through(node))}
     statements = _in_loops(root_of(kinds)) if chosen else []
     for node, loop in statements:

@@ -34,7 +34,7 @@ def has_unknown_call(it: Interpreter, method: str, form: str, others: str = "(?!
     at each start.
     """
     known = {(place.path, place.line) for place in it.notes.get(f"call of {method}", ())}
-    unused = dict[str, set[int]]()
+    unused: dict[str, set[int]] = {}
     for source in it.sources.files():
         for found in re.finditer(form, source.text):
             line = source.text.count("\n", 0, found.end() - 1) + 1

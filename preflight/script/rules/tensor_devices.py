@@ -176,7 +176,7 @@ def moved_nowhere(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
 
 def _dropped(kinds: ByKind) -> tuple[set[str], set[int]]:
     """Return the names of tensors of batches, and the calls whose results nothing takes."""
-    names = set[str]()
+    names: set[str] = set()
     calls = {id(node.value) for node in kinds.get(ast.Expr, ()) if isinstance(node.value, ast.Call)}
     for node in (*kinds.get(ast.For, ()), *kinds.get(ast.AsyncFor, ())):
         if is_of_data(node.iter):

@@ -66,7 +66,7 @@ def _definitions(kinds: ByKind) -> list[ast.FunctionDef | ast.ClassDef]:
 
 def _mentions(kinds: ByKind) -> Mapping[str, list[int]]:
     """Return the lines that read each name, in strings too; an import alone reads none."""
-    found = defaultdict[str, list[int]](list)
+    found: defaultdict[str, list[int]] = defaultdict(list)
     for node in (*kinds.get(ast.Name, ()), *kinds.get(ast.Attribute, ())):
         found[_named(node)].append(node.lineno)
     for node in kinds.get(ast.alias, ()):
@@ -90,7 +90,7 @@ def _named(node: ast.AST) -> str:
 
 def calls_by_name(kinds: ByKind) -> defaultdict[str, list[ast.Call]]:
     """Return calls by the name, or the last part of it, of what they call."""
-    found = defaultdict[str, list[ast.Call]](list)
+    found: defaultdict[str, list[ast.Call]] = defaultdict(list)
     for node in kinds.get(ast.Call, ()):
         found[getattr(node.func, "attr", getattr(node.func, "id", ""))].append(node)
     return found
