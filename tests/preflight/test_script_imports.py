@@ -12,6 +12,7 @@ from preflight.facts.missing import Missing
 from preflight.probes.python_env import import_path, probe
 from preflight.probes.request import read_request
 from preflight.probes.script_imports import absent_modules, imported_names
+from preflight.script.lint import lint
 from preflight.script.source import Sources, spawns_ranks
 from preflight.script.syntax_trees import Parser
 
@@ -130,3 +131,9 @@ def test_a_text_that_only_names_launchers_is_not_searched_for_starts_of_ranks(te
 def test_a_start_of_ranks_is_found_however_it_is_spelled(start: str) -> None:
     parser = Parser()
     assert spawns_ranks(Sources(None, parser).add("a.py", f"{start}\n"), parser) is True
+
+
+def test_a_module_that_no_path_of_the_script_imports_is_read_for_the_rules_of_the_end() -> None:
+    texts = {"wraps.py": "from torch.nn.parallel import DistributedDataParallel\n"}
+    text = "class Late:\n    def go(self):\n        import wraps\n\nprint(1)\n"
+    assert lint(text, "train.py", find=texts.get).files == ("train.py", "wraps.py")

@@ -291,9 +291,9 @@ def _without_rank_0(it: Interpreter) -> Iterator[RuleHit]:
 
     A note where code was not read: rank 0 may come to the counterpart in it.
     """
+    unread = it.sources.unread()  # which reads the modules that rules of the end look into as well
     for key, places in list(it.notes.items()) if not it.notes.get(_PARTED) else ():
         if isinstance(key, _Alone) and key.others:
-            unread = it.sources.unread()
             message = f"rank 0 does not come to this {key.what}, and the others wait for it"
             fix = f"call {key.what} on every rank: move it out of the branch of the others"
             for place in dict.fromkeys(places):
