@@ -17,7 +17,7 @@ from preflight.diagnosis.result import USER_CODE
 from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.run_starts import FIRST_FAILURE
 from preflight.diagnosis.signature_matcher import SignatureHit, first_match, is_harmless
-from preflight.diagnosis.signatures.table import CausalDepth, Signature
+from preflight.diagnosis.signatures.table import CausalDepth, Signature, signature
 from preflight.diagnosis.tracebacks import MOST_BELOW, ParsedException, is_quoted, wraps_another
 from preflight.diagnosis.user_exceptions import (
     LAUNCHER_ERRORS,
@@ -33,8 +33,6 @@ _TELLS_OF_OTHERS = "TuneError"  # of trials that failed while others of the same
 _RAISES = re.compile(r"[\s\d>❱│-]*raise \w")
 _CUT = 6  # lines at a log's end among which the `raise` is whose message is lost
 _MANY_STEPS = 10  # steps behind a line that show, where nothing failed, that the run outlived it
-_IN_A_SENTENCE = re.compile(r"(?:\b[A-Za-z]+ ){4}\S{0,60}(?:Error|Exception|ERROR)|: '[^']{0,200}Error: ")
-_SAYS_ERROR = re.compile(r"[Ee]rror|ERROR|Exception|FATAL|fatal")
 # Of XLA's rendezvous, and of a participant that does not come to it.
 _STUCK, _UNSTUCK = "may be stuck", "Thread is unstuck"
 _ABSENT = re.compile(r"\bExecution of replica \d+ failed: ")
@@ -48,7 +46,6 @@ _NCCL_WARNS = re.compile(r"(\S{1,100}:\d+):\d+ \[\d+\] .{0,80}NCCL WARN ")
 _NCCL_CONTINUES = re.compile(
     r"(\S{1,100}:\d+):\d+ \[\d+\] .{0,80}NCCL INFO (?:Using network|Connected all|.{0,200}Init COMPLETE)"
 )
-_NCCL_FAILED = re.compile(r"NCCL INFO \S+\.cc:\d+ -> [1-7]\b")
 _OTHER_FAILURES = re.compile(r"^\s*Failures:")
 # A warning, but of a process that continues without the GPU that it was started for.
 _NO_CUDA = re.compile(r"CUDA initialization: |NVML: Driver/library version mismatch")
@@ -81,6 +78,7 @@ def candidates(
         for chain in chains
         if (told or not course.moved(chain[-1].line.order, last))
         and not (chain[0].reported and _was_only_logged(chain[0], course))
+        and not (chain[-1].bare and course.outlived_words(chain[-1].line, ()))
     ]
     own = [_for_want_of_cuda(each, dead) for each in user_exceptions(open_ends, hits, course)]
     found = [
@@ -90,11 +88,12 @@ def candidates(
     if continued or not course.failing:
         waiting = _waiting(found, dead, course)
         found = [
-            _less_certain(each, course)
+            each
             for each in found
             if _is_failure_alone(each, len(course.lines) - 2)
             and not course.continued(each.first.order)
             and not course.outlived(each.first, _MANY_STEPS)
+            and not _is_only_named(each, course)
         ] or waiting
     anchored = {
         order for each in raised for order in range(each.line.order, each.line.order + MOST_BELOW + 1)
@@ -299,6 +298,11 @@ def _behind_an_end(candidate: Candidate, others: Sequence[Candidate], framed: Co
     return replace(candidate, depth=CausalDepth.ENDING) if ended else candidate
 
 
+def _is_only_named(candidate: Candidate, course: RunProgress) -> bool:
+    row = signature(candidate.cause.code)
+    return row is not None and course.outlived_words(candidate.first, row.alternatives)
+
+
 def _was_only_logged(raised: ParsedException, course: RunProgress) -> bool:
     """Whether a program that logged an exception continued: nothing failed behind it, and it is not at the log's end."""
     order = raised.line.order
@@ -344,24 +348,6 @@ def _other_failures(failing: Sequence[Line]) -> frozenset[int]:
                 found.difference_update(each.order for each in failing if _CRASHED.search(each.text))
             inside = None
     return frozenset(found)
-
-
-def _less_certain(candidate: Candidate, course: RunProgress) -> Candidate:
-    """Let a message be likely that is in a line of prose, with lines of other things behind it and no failure anywhere."""
-    cause, last = candidate.cause, len(course.lines) - 1
-    if cause.confidence != "certain":
-        return candidate
-    if _UNCARRIED.search(candidate.first.text) and (
-        "NCCL WARN" not in candidate.first.text
-        or any(_NCCL_FAILED.search(line.text) for line in course.lines)
-    ):
-        return candidate
-    if not course.outlived(candidate.first, 1) and (
-        candidate.first.order + _SHORT_END >= last
-        or (_SAYS_ERROR.search(candidate.first.text) and not _IN_A_SENTENCE.search(candidate.first.text))
-    ):
-        return candidate
-    return replace(candidate, cause=replace(cause, confidence="likely"))
 
 
 def _waiting(

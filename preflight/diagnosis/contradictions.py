@@ -3,16 +3,20 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 
 from preflight import regex as re
 from preflight.diagnosis.candidate import Candidate
 from preflight.diagnosis.lines import Line
+from preflight.diagnosis.report_leads import reports
 from preflight.diagnosis.result import USER_CODE
 from preflight.diagnosis.run_ends import TESTS_PASSED
 from preflight.diagnosis.run_progress import RunProgress
-from preflight.diagnosis.signatures.table import CausalDepth
+from preflight.diagnosis.signature_matcher import first_match
+from preflight.diagnosis.signatures.table import CausalDepth, signature
 from preflight.diagnosis.step_counters import FEWEST_STEPS, counted_steps
-from preflight.diagnosis.tracebacks import ParsedException
+from preflight.diagnosis.tracebacks import MOST_BELOW, ParsedException, is_quoted
+from preflight.diagnosis.warning_lines import is_warning_line
 from preflight.facts.xid_table import GPU_FAILED_XIDS, any_xid
 
 _ENDED_WELL = re.compile(
@@ -36,6 +40,9 @@ _ALSO_OF_OTHERS = {
 }
 _TURNS = 10  # that a process made behind a failure before a scheduler ended the job
 _STEPS_NEAR = 200  # lines above a failure and behind it among which steps are compared
+_FEW = 3  # lines of a process that may be behind its failure, in a buffer or from another thread
+# What belongs to a message, counts, or is printed by a tool behind any end.
+_BESIDE_AN_END = re.compile(r"\W|wandb|.*\d|$")
 _END = 6  # lines at a log's end in which an exit code is the run's
 
 
@@ -49,6 +56,7 @@ def doubt_causes(
     )
     ended_well |= any(map(course.outlived, course.failing[-1:]))
     outlived = _raised_before_others(found, raised)
+    framed = {each.line.order for each in raised if not each.bare}
     stopped = any(course.ends_job(line.order) for line in course.failing[-1:])
     doubted = [
         replace(_as_likely(each), depth=max(each.depth, CausalDepth.GENERAL))
@@ -61,6 +69,7 @@ def doubt_causes(
         or (course.was_done(each.first) and course.caught(each.first))
         or _says_too_little(each)
         or _began_anew(each.first, course)
+        or not _is_proven(each, framed, course)
         else each
         for each in found
     ]
@@ -91,6 +100,30 @@ def _began_anew(first: Line, course: RunProgress) -> bool:
     behind = [each for each in near if each.order > first.order]
     anew = any(each.value < above.get(each.head, 0) for each in behind)
     return anew or (not above and len(behind) >= FEWEST_STEPS)
+
+
+def _is_proven(candidate: Candidate, framed: set[int], course: RunProgress) -> bool:
+    """Whether a cause that is called certain is reported, by an exception's lines or its own, and little is behind it but what reports ends."""
+    row, first = signature(candidate.cause.code), candidate.first
+    if candidate.cause.confidence != "certain" or row is None:
+        return True
+    raised = not framed.isdisjoint(range(first.order - MOST_BELOW, first.order + 1))
+    last = max(first.order + MOST_BELOW * raised, course.failing[-1].order if course.failing else -1)
+    behind = (
+        line
+        for line in course.lines[last + 1 :]
+        if line.stream == first.stream and not _BESIDE_AN_END.match(line.text)
+    )
+    if not course.ends_job(first.order) and len(list(islice(filter(_is_plain, behind), _FEW + 1))) > _FEW:
+        return False
+    if raised or is_quoted(course.lines, first):  # all that a log has which ends within a traceback
+        return True
+    return any(reports(each.text, row.alternatives) for each in candidate.cause.evidence)
+
+
+def _is_plain(line: Line) -> bool:
+    """Whether a line neither warns nor names a failure."""
+    return not is_warning_line(line.text) and first_match(line.text) is None
 
 
 def _says_too_little(candidate: Candidate) -> bool:

@@ -126,7 +126,10 @@ def _as_logged(lines: Sequence[Line], course: RunProgress) -> Sequence[Line]:
     """Return lines of a person who quotes an exception in a sentence, each from the exception on; others as they are."""
     if len(lines) > _MOST_OF_A_SENTENCE:
         return lines
-    starts = [None if course.outlived(line, 1) else _said_in(lines, line) for line in lines]
+    starts = [
+        None if course.outlived(line, 1) or course.outlived_words(line, ()) else _said_in(lines, line)
+        for line in lines
+    ]
     if not any(starts):
         return lines
     return [

@@ -6,8 +6,11 @@ from itertools import takewhile
 
 from preflight import regex as re
 from preflight.diagnosis.lines import Line
+from preflight.diagnosis.report_leads import reports
+from preflight.diagnosis.run_ends import FAILED
 from preflight.diagnosis.signature_matcher import first_match
 from preflight.diagnosis.step_counters import words_of_turn
+from preflight.diagnosis.structured_records import is_example
 
 _OPTION = re.compile(r"\s+--?\w[^ ]*(?: [^ ]+){0,6} {2,}\S")
 _ONE_OPTION = re.compile(r"\s{1,8}--?\w")  # its help is below it
@@ -20,17 +23,6 @@ _CODE = re.compile(
     rf"{_GUTTER}(?:(?:if|elif|except|while|with)\b.{{0,300}}:\s*(?:#.*|\w[\w.]*\(.*)?$|raise \w+(?:\.\w+)*\(|assert .{{1,300}}, f?['\"]"
     r"|(?:print|log(?:ger|ging)?\.\w+|warnings?\.warn|sys\.exit)\()"
 )
-_DOCSTRING = re.compile(rf"{_GUTTER}[rf]?(?:\"\"\"|''').{{0,400}}")
-_STRING = r"(?:'[^'\\]*+(?:\\.[^'\\]*+)*+'|\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\")"
-_VALUE = rf"(?:{_STRING}|\[[-\d., ]*\]|[-+\w.]+)"
-_REPORTED = r"(?:record|level|severity|err\w*|exc\w*|reason|detail|status|cause|event|what|fail\w*|traceback|stderr|message)"
-_OF_REPORT = re.compile(rf"['\"]{_REPORTED}['\"]:|\b{_REPORTED}=")
-# An example that a script shows of its data: fields, one of them a text, and nothing behind them.
-_EXAMPLE = re.compile(
-    rf"(?:(?!Error|Exception|ERROR|[Ff]ailed)[^'\"]){{0,60}}(?<!\w)()"
-    rf"(?:['\"]\w+['\"]: ?(?:{_VALUE}, ?|[\[{{]+)){{0,20}}(?:['\"]?(?:text|prompt|sentence|question|instruction|completion|chosen|rejected)['\"]? ?[=:]|['\"](?:sample|example|response)['\"]:) ?"
-    rf"(?:{_STRING}(?:[\s,;|)}}\]{{\[]|(?<=[\s,;|{{])['\"]?\w+['\"]? ?[=:] ?{_VALUE})*|(?:'[^']+|\"[^\"]+)(?:\.\.\.|…)\W{{0,8}})$"
-)
 # What a model was given or wrote: by the name of its part, by the marks of a chat, or beside its counterpart.
 _REPORTS = r"(?!.{0,40}(?:ERROR|Error: |Exception: |Traceback|[Ff]ailed))"
 _PART = re.compile(
@@ -42,7 +34,14 @@ _OF_SYSTEM = r"(?:(?<=put: )|(?<=puts: ))(?:No space left on device|Disk quota e
 _OF_PAIR = re.compile(
     rf"\W{{0,3}}(?![a-z]+\d)(?i:(inputs?|hyp(?:othesis)?|user|human|instruction|prompt|question|q)|(pred(?:iction|icted)?|targets?|ref(?:erence)?|label|assistant|gpt|response|completion|answer|a|outputs?))(?: ?\d{{1,4}})? ?: +(?!{_OF_SYSTEM}|\W?(?:\w+\.)*\w*(?:Error|Exception): |.{0, 40}(?:ERROR|Traceback|[Ff]ailed))"
 )
-_LISTED_LITERAL = re.compile(r"\s*[rbfu]?(?!\"[\w.-]{1,60}\"\s*:)(['\"]).{1,400}\1,$")
+# A text in quotation marks, and not a key or an apostrophe.
+_QUOTE = re.compile(r"[\"`]|(?<!\w)'")
+_QUOTATION = re.compile(
+    r"(?:\"(?:[^\"\\]|\\.)*\"|(?<!\w)'(?:[^'\\]|\\.|(?<=\w)'(?=\w))*'(?!\w)|`[^`]+`)(\s*:)?"
+)
+_SAYS_OF_RUN = re.compile(
+    r"(?i)err|exc|what|event|pipe|stream|trace|\.(?:cpp|cc|cu|h):\d|fail|fatal|critical|reason|status|cause|detail|ms?g\b|message|std(?:err|out)|\blog\b(?=\W{0,2}[:=])|level|severity|panic|result|crash|kill|died|abort|exit|lost|terminat|signal|cannot|could not|unable|\b(?:rank|worker|node|host|pod|gpu|process)\b"
+)
 _COMMENT = re.compile(r"\s*#")
 _HUNK, _OF_DIFFERENCE = re.compile(r"@@ -\d+"), re.compile(r"[-+ \\]|@@ -|diff |index |$")
 _LONGEST_HUNK = 60
@@ -79,14 +78,6 @@ _CHAT = re.compile(
     r"\W{0,3}(?:<\|(?:im_start|start_header_id|user|assistant|system)\b|<start_of_turn>)|\W{0,3}\[INST\]"
 )
 _END_OF_CHAT = re.compile(r"(?:<\|?(?:im_end|eot_id|end_of_turn|end|endoftext)\|?>|\[/INST\]|</s>)\W*$")
-# What lists words to look for, or says that what it names is not.
-_SETTING = re.compile(
-    r"\s*(?:- )?['\"]?(?:pattern|regex|regexp|match(?:es)?|grep|expr|keywords?|stop(?:_\w+)?)['\"]?: +['\"/\[]"
-)
-# Texts that a script lists, with nothing reported before them.
-_LIST_OF_TEXTS = re.compile(
-    rf"(?:(?!Error|Exception|ERROR|[Ff]ail|[Uu]n[a-z]+ed|[Ii]nvalid|[Mm]issing|[Uu]nknown|[Nn]ot ).){{0,120}}()\[{_STRING}(?:, {_STRING})+\]$"
-)
 _ITEM = re.compile(r"\s{0,4}(\d{1,3})[.)] (?!.{0,120}\b(?:rank|worker|node|host|gpu|GPU|pid|process)\b)\S")
 _ECHO = re.compile(r"wandb: |real\s|\W*(?:[Aa]bort|[Ee]xit)")
 _HEADS_FAILURES = re.compile(r"(?i)\b(?:errors?|exceptions?|causes?)\b|\bfail")
@@ -98,18 +89,17 @@ _RESULT = re.compile(
 )
 
 
-_SHOWN = (_OPTION, _TALLY, _COMMAND, _CODE, _DOCSTRING, _LISTED_LITERAL, _PART, _SETTING, _NONE_OF_IT)
+_SHOWN = re.compile("|".join(each.pattern for each in (_OPTION, _TALLY, _COMMAND, _CODE, _PART)))
 
 
 def is_shown_text(lines: Sequence[Line], line: Line) -> bool:
     """Whether a line of a log (`lines[line.order]`) shows a text that names a failure, and reports none."""
     text = line.text
-    if any(each.match(text) for each in _SHOWN):
-        return True
-    example = _EXAMPLE.match(text)
-    if example and not (_OF_REPORT.search(text) or first_match(text[: example.start(1)])):
-        return True
-    if (listed := _LIST_OF_TEXTS.match(text)) and not first_match(text[: listed.start(1)]):
+    if (
+        _SHOWN.match(text)
+        or _NONE_OF_IT.match(text)
+        or (_QUOTE.search(text) and _is_only_quoted(lines, line))
+    ):
         return True
     if item := _ITEM.match(text):
         others = filter(None, (_ITEM.match(each.text) for each in _beside(lines, line.order)))
@@ -134,6 +124,25 @@ def is_shown_text(lines: Sequence[Line], line: Line) -> bool:
             _CHANGE.match(each.text) for each in _beside(lines, line.order)
         )
     return text[:1] in "-+" and _in_hunk(lines, line.order)
+
+
+def _is_only_quoted(lines: Sequence[Line], line: Line) -> bool:
+    """Whether a line that is not the last one names a failure in quotation marks alone, and nothing outside of them reports one."""
+    text = line.text
+    if line.order == len(lines) - 1 and not is_example(text):
+        return False
+    texts = (found.span() for found in _QUOTATION.finditer(text) if not found[1])
+    quoted = [(start, end) for start, end in texts if text[start - 1 : start] != ","]
+    rest = _QUOTATION.sub(lambda found: found[0] if found[1] else "", text) if quoted else text
+    if not quoted or _SAYS_OF_RUN.search(rest) or reports(text, ()):
+        return False
+    row = first_match(text)
+    words = [
+        found.start()
+        for each in (row or FAILED).alternatives
+        if each.literal in text and (found := each.search(text))
+    ]
+    return bool(words) and all(any(start < at < end for start, end in quoted) for at in words)
 
 
 def _is_amid(lines: Sequence[Line], order: int) -> bool:

@@ -3,14 +3,16 @@
 import sys
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
 from preflight import regex as re
+from preflight.diagnosis.line_kinds import line_kinds, same_format
 from preflight.diagnosis.lines import RAY_WORKER, Line
 from preflight.diagnosis.quoted_text import is_shown_text
 from preflight.diagnosis.replacements import replaces_failed, says_instead
-from preflight.diagnosis.run_ends import COUNTED_RUNS, DONE, FAILED, TESTS_PASSED, is_below_count
+from preflight.diagnosis.report_leads import RESULT, only_names
+from preflight.diagnosis.run_ends import COUNTED_RUNS, FAILED, TESTS_PASSED, is_below_count
 from preflight.diagnosis.run_starts import (
     RESUMES,
     ends_script,
@@ -22,25 +24,11 @@ from preflight.diagnosis.run_starts import (
 )
 from preflight.diagnosis.signature_matcher import HARMLESS, JoinedLines, first_match
 from preflight.diagnosis.signatures.exit_messages import NOT_FOUND_IN_WORDS
-from preflight.diagnosis.signatures.model import CausalDepth, Signature
-from preflight.diagnosis.step_counters import (
-    FEWEST_STEPS,
-    count_on,
-    counted_steps,
-    is_of_loop,
-    names_step,
-    rise,
-    words_of_turn,
-)
+from preflight.diagnosis.signatures.model import Alternative, CausalDepth, Signature
+from preflight.diagnosis.step_counters import count_on, counted_steps, rise, words_of_turn
 from preflight.diagnosis.tracebacks import IN_THREAD, LONGEST_TRACEBACK
 from preflight.diagnosis.warning_lines import IS_EXCEPTION, LONGEST, is_warning_line
 
-_BADLY = re.compile(r"\bwith (?:\S+ )?(?:errors?|failures?)\b|\b(?:code|status)\W{1,3}[1-9]|\bunsuccessful")
-_MOVES = re.compile(r"(?<![\w])(?:train[_/ ])?\w*[Ll](?:oss|OSS)['\"]?\s*[:=|]?\s*['\"]?\d+\.\d")
-_ADVANCES = re.compile(
-    r"\bTrial \d+ finished|\b[Ss]av(?:ed|ing) (?:\w+ ){0,2}checkpoint|\b[Cc]heckpoint (?:was )?saved|\b[Ee]poch:? \d+\b.{0,60}acc(?:uracy)?\b"
-)
-"""Other signs that a run makes progress."""
 _LAUNCHER_FAILED = re.compile(
     r"ChildFailedError|^\S+ FAILED$|exits with return code|Exited with exit code|core dumped|^Killed\b(?! (?!by )[a-z\d])|died with <Signals|exitcode\s*:\s*-?[1-9]"
 )
@@ -48,15 +36,12 @@ _LAUNCHER_FAILED = re.compile(
 _SUCCEEDED = re.compile(rf"worker group successfully finished|WorkerState\.SUCCEEDED|{COUNTED_RUNS.pattern}")
 # torch's agent has ended all its workers when it says this.
 _AGENT_FAILED = re.compile(r"\bfailed \(exitcode: -?\d+\) local_rank: ")
-_STAMP = re.compile(r"\d\d:\d\d:\d\d")
-_ONES_OF_BYTES = bytes.maketrans(b"023456789", b"111111111")
-"""Turns every digit into a 1: lines of one format become one text, and a number that is not 0 stays one."""
 # A scheduler that ends a job lets its processes continue for as long as they need to save; one that was resumed continues.
 _ENDS_JOB = re.compile(
     r"slurmstepd\S{0,60}: error: \*{3} |PBS: job killed|TERM_RUNLIMIT|exceeded wallclock limit"
 )
 _STOPPED = frozenset({"terminated", "sighup"})
-_MOVES_ENOUGH, _MANY_TURNS = 3, 100
+_MOVES_ENOUGH, _STEPS_BEHIND_WORDS, _MANY_TURNS = 3, 2, 100
 _EVERY_TURN = ("moves", "steps", "loops")
 _STEPS = _EVERY_TURN[:2]
 _BUFFER = 8192  # characters that Python keeps back before it writes to a file or a pipe
@@ -103,7 +88,7 @@ class RunProgress:
         self._rows: defaultdict[tuple[tuple[str, str, int | None], str], list[int]] = defaultdict(list)
         self.done: list[int] = []
         said = list[Line]()
-        for line, kind in zip(lines, _kinds(lines), strict=True):
+        for line, kind in zip(lines, line_kinds(lines), strict=True):
             if kind == "failed":
                 said.append(line)
             elif kind == "done" and (line.text[:2] != "OK" or is_below_count(lines, line.order)):
@@ -114,9 +99,15 @@ class RunProgress:
         self._moves, self._steps = (  # steps may have been in a buffer when the process died
             sorted(at for (_, of), row in self._rows.items() if of == kind for at in row) for kind in _STEPS
         )
+        self._last_step = max((row[-1] for row in (self._moves, self._steps) if row), default=-1)
+        self._result = max((line.order for line in lines[-2:] if RESULT.match(line.text)), default=-1)
         failed = JoinedLines([line.text[:LONGEST] for line in said]).matching(FAILED)
         failed -= JoinedLines([line.text for line in said]).matching(HARMLESS)
-        self.failing = [said[at] for at in sorted(failed) if not is_shown_text(lines, said[at])]
+        self.failing = [
+            said[at]
+            for at in sorted(failed)
+            if not (is_shown_text(lines, said[at]) or self.outlived_words(said[at], FAILED.alternatives))
+        ]
         self.start = last_start(lines, self.failing)
         self.failing = [
             line
@@ -131,7 +122,7 @@ class RunProgress:
 
     def made_steps(self, after: int = -1) -> bool:
         """Whether the run made a step behind a line."""
-        return any(row[-1] > after for row in (self._moves, self._steps) if row)
+        return self._last_step > after
 
     def launcher_failed(self, after: int = -1) -> bool:
         """Whether a launcher reports a failure, at a line or behind it."""
@@ -142,6 +133,14 @@ class RunProgress:
         if self.ends_job(line.order) or (self.failing and self.failing[-1].order > line.order + _ECHOED):
             return False
         return self.stepped(line, enough)
+
+    def outlived_words(self, line: Line, alternatives: Sequence[Alternative]) -> bool:
+        """Whether a line names a failure (by patterns, or none: by all of it) where none reports its own, and the run continued: its process made steps behind it, for what it printed so is in its order, or the log ends in a result."""
+        if line.order >= max(self._result, self._last_step):
+            return False
+        if self._result <= line.order and not self.stepped(line, _STEPS_BEHIND_WORDS):
+            return False
+        return not self.ends_job(line.order) and only_names(line.text, alternatives)
 
     def was_done(self, line: Line, *, by_script: bool = False) -> bool:
         """Whether a trainer (`by_script`: or a script, of its training) said a few lines above a line that it was done, and no turn was made since."""
@@ -356,45 +355,3 @@ def _says_ended(line: Line) -> bool:
     """Whether a line says that a process ended."""
     row = first_match(line.text)
     return row is not None and row.depth is CausalDepth.ENDING
-
-
-def same_format(text: str) -> bytes:
-    """Return what lines that differ only in digits have in common; as bytes it is found ten times as fast."""
-    return text.encode("utf-8", "surrogatepass").translate(_ONES_OF_BYTES)
-
-
-def _kinds(lines: Sequence[Line]) -> Iterator[str]:
-    """Return what each line is about; lines that differ only in digits are looked at once."""
-    formats = [same_format(line.text[:LONGEST]) for line in lines]
-    unlike = Counter(formats)
-    texts = [each.decode("utf-8", "surrogatepass") for each in unlike]
-    joined = JoinedLines(texts)
-    failed, done = joined.matching(FAILED), joined.matching(DONE)
-    kinds = (
-        _kind(text, failed=place in failed, done=place in done, again=count >= FEWEST_STEPS)
-        for place, (text, count) in enumerate(zip(texts, unlike.values(), strict=True))
-    )
-    kind_of = dict(zip(unlike, kinds, strict=True))
-    return (kind_of[form] for form in formats)
-
-
-def _kind(text: str, *, failed: bool, done: bool, again: bool) -> str:
-    if failed and not is_warning_line(text):
-        return "failed"
-    if done and not _BADLY.search(text):
-        return "done"
-    advances = ("rial " in text or "poch" in text or "heckpoint" in text) and _ADVANCES.search(text)
-    looped = again and is_of_loop(text)
-    if text.startswith("wandb: "):  # its summary comes behind whatever ended the run
-        return ""
-    if (
-        (looped and names_step(text))
-        or advances
-        or (("oss" in text or "LOSS" in text) and _MOVES.search(text))
-    ):
-        return "moves" if _written_at_once(text) else "steps"
-    return "loops" if looped else ""
-
-
-def _written_at_once(text: str) -> bool:
-    return "it/s" in text or "s/it" in text or _STAMP.search(text[:60]) is not None

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from preflight import regex as re
+from preflight.diagnosis.line_kinds import same_format
 from preflight.diagnosis.line_unwrap import ONES
 from preflight.diagnosis.lines import Line
-from preflight.diagnosis.run_progress import same_format
 from preflight.frozen import dataclass
 
 _VALUE = r"['\"]?(?:tensor\(\s*\[?)?(?P<value>[-+]?(?:nan(?=\.\d\b)|nan|inf(?:inity)?|\d+(?:\.\d*)?(?:e[-+]?\d+)?))(?:(?<=nan)\.\d)?(?![\w.]*[\w])"

@@ -142,12 +142,9 @@ def test_what_a_preflight_remarked_of_the_hosts_is_no_cause_in_the_output_of_the
 
 
 def test_a_question_about_an_error_in_a_data_set_is_not_certain() -> None:
-    log = (
-        "sample 1: How do I fix RuntimeError: CUDA out of memory in PyTorch?\nanswer: a smaller batch\n"
-        + steps(0, 9)
-    )
+    log = "sample 1: How do I fix RuntimeError: CUDA out of memory in PyTorch?\nanswer: a smaller batch\n"
     assert diagnose(log).causes[0].confidence == "likely"
-    assert diagnose(log + steps(9, 12)).verdict == "benign"
+    assert diagnose(log + steps(0, 2)).verdict == "benign"
 
 
 def test_a_warning_behind_which_many_steps_follow_ends_no_run() -> None:

@@ -82,7 +82,7 @@ ROWS: tuple[Signature, ...] = (
               "build the extension that holds the kernel for this GPU (TORCH_CUDA_ARCH_LIST), give it fewer threads per block, or use"
               " another implementation; CUDA_LAUNCH_BLOCKING=1 names the kernel. It is not a lack of memory", "known"),
     Signature("S34", "driver-mismatch", ROOT,
-              r"Driver/library version mismatch|driver and library versions? (?:do not match|mismatch)"
+              r"(?:Failed to initialize NVML: )?Driver/library version mismatch|driver and library versions? (?:do not match|mismatch)"
               r"|NVMLError_LibRmVersionMismatch|NVML/RM version mismatch|NVRM: API mismatch|API mismatch: the client has the version|nvml error: driver/library|\bERROR_LIB_RM_VERSION_MISMATCH\b",
               "the driver was upgraded, and the old kernel module is still loaded", "reboot the host, or reload the nvidia"
               " modules", "known"),

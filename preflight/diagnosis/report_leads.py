@@ -1,0 +1,60 @@
+"""Whether a line reports a failure itself, or only mentions one: by what is before the words. Pure.
+
+What a process, a library, the kernel or a launcher reports is at the start of its line, behind an exception's class,
+a logger's stamp and level, or the name of a program that says `error:`. Behind anything else, a quotation mark, a cell, a
+bullet, a field or other words, the same words may be data, an answer or a test's name.
+"""
+
+from collections.abc import Sequence
+
+from preflight import regex as re
+from preflight.diagnosis.signatures.model import Alternative
+
+_STAMP = r"\d\d:\d\d:\d\d"
+_PLAIN = r"[^\"'`|=│]"  # what no quotation, cell or field opened
+# What a collector writes before each line, unless that was seen and taken away.
+_COLLECTOR = rf"(?:{_PLAIN}{{0,60}}?{_STAMP}{_PLAIN}{{0,60}}? |\[[\w.@-]+\] (?:out|err): |\d+\.\d{{3,}} )?"
+# An exception's class, or the words by which runtimes announce one.
+_RAISED = re.compile(
+    rf"{_COLLECTOR}(?:(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception|Exit|Interrupt|Timeout|NotFound|Failed|Failure|Killed|OutOfResources)(?:\(\w+\))?(?::|\()"
+    r"|(?:what\(\)|Caused by|Fatal Python error|CUDA (?:driver )?error): |Exception in )"
+)
+# A program that says `error:`, or what it is that could not do something; a library's warning and a kernel's assertion.
+_PROGRAM = re.compile(
+    r"(?:[\w.-]+: )?[\w./-]+(?: \w+)?: error: |(?:/[\w./-]+|(?:ba|da|z)?sh): |.{0,120}(?:NCCL|\.cu:\d+|\.cc:\d+) WARN |\S+:\d+: .{0,300}\bAssertion [`'].+ failed"
+)
+_MODULES = re.compile(r"(?:[A-Za-z_]\w*\.)+$")
+_REPORTER = re.compile(
+    rf"(?=.*(?:{_STAMP}|\w\.(?:py|cc|cpp|cu|c|h|go|rs):\d+)).*?(?:\b(?:ERROR|CRITICAL|FATAL|E|F|[Ee]rror)\b|^\[?[EF]\d{{3,4}} )[^\"'`=│]*$"
+    rf"|(?:\[{_PLAIN}*\d{_PLAIN}*\] )?(?:=>> )?(?:[\w./-]+(?:\[\d+\])?: ){{0,2}}(?:(?i:fatal )?[Ee]rror|ERROR|FATAL|[Ff]atal|PBS|kernel)\b{_PLAIN}*[:.] $"
+    rf"|.{{0,8}}\[{_PLAIN}*(?:{_STAMP}|\d\.\d){_PLAIN}*\] $|(?:\S+ +)?Warning +[A-Z]\w+ |Reason: +$|(?:[\w.-]+: )?[\w.-]+@[\w.-]+: $|\d+\.\ds \d+ $"
+)
+# What is before a column of a table, of which its head says whether a row reports.
+_CELL = re.compile(r"[|│┃\t]\s*$| {2,}$|,[\"']?$|^\d+ $")
+
+
+# What an evaluation, a check or a report prints when it has come to its end.
+RESULT = re.compile(
+    r"(?i)\W*(?:\[[\w ]+\] )?(?:\w+[ _/-])*(?:accuracy|acc|precision|recall|f1|bleu|rouge\w*|wer|cer|mrr|ndcg|auc|perplexity|ppl|score|exact_match|pass|em)(?:@\d+)?\W{1,4}\d[\d./]*\W*$"
+    r"|.{0,40}\b(?:reports?|results?|predictions|docs|metrics)\b.{0,40}\b(?:written|saved|built|stored)\b|.{0,40}\ball \d+ .{1,40}\bpassed$|\d+ (?:matches|results|hits)$"
+)
+
+
+def reports(text: str, alternatives: Sequence[Alternative]) -> bool:
+    """Whether words that one of the patterns finds are in a line where a process or a program reports what happened to it."""
+    return _words_before(text, alternatives) is None
+
+
+def only_names(text: str, alternatives: Sequence[Alternative]) -> bool:
+    """Whether such words are where none reports its own failure; a table's rows may report it."""
+    lead = _words_before(text, alternatives)
+    return lead is not None and _CELL.search(lead) is None
+
+
+def _words_before(text: str, alternatives: Sequence[Alternative]) -> str | None:
+    """Return what is before the words, None where it is what is before a report."""
+    if _RAISED.match(text) or _PROGRAM.match(text):
+        return None
+    found = [at.start() for each in alternatives if each.literal in text and (at := each.search(text))]
+    lead = text[: min(found, default=0)] if alternatives else text
+    return lead if lead.strip(" [") and not (_MODULES.match(lead) or _REPORTER.match(lead)) else None
