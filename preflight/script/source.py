@@ -115,12 +115,12 @@ class Sources:
         found = self._mentioned
         for source in self.files():
             if (key := (pattern, source.path)) not in found:
-                found[key] = self._is_in_code(pattern, source)
+                found[key] = self.is_in_code(pattern, source)
             if found[key]:
                 return True
         return False
 
-    def _is_in_code(self, pattern: re.Pattern[str], source: Source) -> bool:
+    def is_in_code(self, pattern: re.Pattern[str], source: Source) -> bool:
         """Whether a file has what a pattern looks for, elsewhere than in comments and free-standing texts."""
         for found in pattern.finditer(source.text):
             before = source.text[: found.start()]

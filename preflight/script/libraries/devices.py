@@ -145,8 +145,8 @@ def _load(it: Interpreter, call: Call) -> Value:
     where = call.get("map_location", 1)
     if where is None and len(call.args) < 2:
         it.emit(call.event("load without map"))
-    if call.kwargs.keys().isdisjoint(("weights_only", "pickle_module")) and not call.open:
-        it.emit(call.event("weights only", path=call.get("f", 0) or UNKNOWN))
+    said = call.open or not call.kwargs.keys().isdisjoint(("weights_only", "pickle_module"))
+    it.emit(call.event("weights only", None, "said" if said else "", path=call.get("f", 0) or UNKNOWN))
     note_placed(it, call, where, "map_location")
     return UNKNOWN
 

@@ -194,11 +194,12 @@ def _move(it: Interpreter, owner: Ref | Element, name: str, call: Call) -> Value
     if it.attr(owner, "empty") == TRUE:
         return owner
     targets = [*call.args, *(call.kwargs[key] for key in ("device", "dtype") if key in call.kwargs)]
+    if name == "cpu" or "cpu" in map(text_of, targets):
+        it.emit(call.event("off gpu", heap_id(owner)))
     if name == "cuda":
-        index = call.get("device", 0)
-        device: Value = Device("cuda")
-        if index is not None and index != NONE:
-            device = as_device(index) if isinstance(index, (Const, RankValue)) else index
+        index = call.get("device", 0) or NONE
+        device = Device("cuda") if index == NONE else index
+        device = as_device(device) if isinstance(device, (Const, RankValue)) else device
         values = {"device": device, "literal": Const(not isinstance(index, Device)), "alone": TRUE}
         it.emit(call.event("cuda", heap_id(owner), "model", **values))
         return owner
@@ -212,8 +213,7 @@ def _move(it: Interpreter, owner: Ref | Element, name: str, call: Call) -> Value
             else:
                 device = as_device(item)
                 if isinstance(device, Device) and device.kind == "cuda":
-                    values = device_use(device, item, target)
-                    it.emit(call.event("cuda", heap_id(owner), "model", **values))
+                    it.emit(call.event("cuda", heap_id(owner), "model", **device_use(device, item, target)))
     return owner
 
 

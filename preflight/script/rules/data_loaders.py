@@ -151,7 +151,10 @@ def _is_divided_elsewhere(it: Interpreter, loader: HeapObject, *, again: bool) -
         return True
     own = [cls.key for dataset in datasets if (cls := _class_of(it, dataset)) is not None]
     if len(own) == len(datasets):
-        nodes = (node for key in own for info in it.mro(key) for node in walk(info.node))
+        nodes = [node for key in own for info in it.mro(key) for node in walk(info.node)]
+        taken = [getattr(node, "iter", node) for node in nodes if type(node) in (ast.For, ast.Assign)]
+        helpers = it.functions_named(all_names(part for each in taken for part in walk(each)))
+        nodes += [node for each in helpers for node in walk(each)]
         parts = (name for name in all_names(nodes) if "worker" not in name.lower())
         return any(map(OF_PARTS.search, parts))
     parser = it.sources.parser

@@ -20,12 +20,15 @@ from preflight.script.interpreter.values import (
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import walk
 
-_OF_A_NODE = re.compile(r"device_count|LOCAL_WORLD_SIZE|local_world_size|get_local_size")
+_OF_A_NODE = re.compile(  # and does not ask first for the number of all
+    r"(?is)(?!.*(?<!local_)world_size).*(?:device_count|local_world_size|get_local_size)"
+)
 _NODES = re.compile(
     r"\b(?:LOCAL_RANK|LOCAL_WORLD_SIZE|NODE_RANK|NNODES|SLURM_\w*NODE\w*|GROUP_RANK|nnodes|node_rank)\b"
 )
-"""What a script names that has to do with several nodes."""
+"""What a file names that has to do with several nodes."""
 _ONE_NODE = re.compile(r"node", re.IGNORECASE)
+_ASSERTS_ONE = re.compile(r"assert\b[^\n]*(?:LOCAL_WORLD_SIZE|num_nodes|nnodes)", re.IGNORECASE)
 
 
 @rule("R413", "process group", "sampler", "part of data", "set device", "device", "ddp")
@@ -44,9 +47,11 @@ def rank_of_a_node_for_that_of_the_launch(it: Interpreter, event: ScriptEvent) -
     if any(_ONE_NODE.search(ast.unparse(test)) for test in it.tests):
         return
     level = Level.ERROR if (it.target.nodes or 1) > 1 else Level.WARNING
+    if level is Level.WARNING and it.sources.mention(_ASSERTS_ONE):
+        return
     if event.name in ("set device", "device", "ddp"):
         if event.call is not None and any(_is_of(each, OF_LAUNCH) for each in _numbers(it, event)):
-            known = level is Level.ERROR or it.sources.mention(_NODES)
+            known = level is Level.ERROR or it.sources.is_in_code(_NODES, it.source)
             message = "the rank in the launch is the number of a GPU, which a second node does not have"
             fix = 'int(os.environ["LOCAL_RANK"])'
             yield RuleHit(event.place, message, fix, level if known else Level.INFO)
@@ -96,7 +101,7 @@ def _is_of_a_node(it: Interpreter, node: ast.expr | None) -> bool:
     if isinstance(node, ast.Name):
         stores = [each for each in it.of_kinds(ast.Assign) if node.id in map(ast.unparse, each.targets)]
         node = stores[0].value if len(stores) == 1 else None
-    return node is not None and _OF_A_NODE.search(ast.unparse(node)) is not None and not _many_nodes(node)
+    return node is not None and _OF_A_NODE.match(ast.unparse(node)) is not None and not _many_nodes(node)
 
 
 def _many_nodes(node: ast.expr) -> bool:

@@ -94,6 +94,7 @@ _EVEN = re.compile(
     r"(?i)pad|repeat|cycle|drop|trunc|even|join|steps|total_size|num_samples|^min$|^max$|islice|^zip|batch_size|broadcast"
 )
 """Names in a function that may give all ranks one number of turns."""
+_RANKS = re.compile(r"(?i)world|rank|replica|proc|gpus|shards")
 
 
 def takes_every_nth(it: Interpreter, loop: ast.For) -> bool:
@@ -108,16 +109,18 @@ def takes_every_nth(it: Interpreter, loop: ast.For) -> bool:
     ]
     if not any(_is_every_nth(it, part) for part in (*parts, *made)):
         return False
-    nodes = it.nodes
-    cut = any(type(node) is ast.FloorDiv or _asks_rest(node) for node in nodes)
+    parser = it.sources.parser
+    cut = any(type(each.op) is ast.FloorDiv for each in it.of_kinds(ast.BinOp))
+    cut = cut or any(type(each) is ast.BinOp and type(each.op) is ast.Mult for each in made)
+    cut = cut or any(parser.find(_ask_rest, source.tree) for source in it.sources.files())
     left = any(type(node) in (ast.Break, ast.Return) for node in walk(loop))
-    return not cut and not left and not any(map(_EVEN.search, all_names(nodes)))
+    return not cut and not left and not any(map(_EVEN.search, all_names(it.nodes)))
 
 
-def _asks_rest(node: ast.AST) -> bool:
-    """Whether an expression asks what a length leaves: `len(files) % world`."""
-    left = node.left if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) else None
-    return left is not None and any(named(part) == "len" for part in walk(left))
+def _ask_rest(nodes: Sequence[ast.AST]) -> bool:
+    """Whether code asks what a length leaves: `len(files) % world`, `len(files) // world * world`."""
+    rests = (each for each in nodes if type(each) is ast.BinOp and type(each.op) in (ast.Mod, ast.FloorDiv))
+    return any("len(" in ast.unparse(each.left) and _RANKS.search(ast.unparse(each.right)) for each in rests)
 
 
 def _is_every_nth(it: Interpreter, node: ast.AST) -> bool:

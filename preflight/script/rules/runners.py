@@ -196,7 +196,7 @@ def batches_that_deepspeed_refuses(it: Interpreter, event: ScriptEvent) -> Itera
     """
     given = event.values.get("config")
     config = given if isinstance(given, Map) else loaded(it, given)
-    if not isinstance(config, Map) or config.open:
+    if not isinstance(config, Map) or config.open or config.get("elasticity"):  # which sets the sizes
         return
     values = [config.get(name) for name in _SIZES]
     by_option = it.target.args is None and any(place_of(value) in it.options.places for value in values)

@@ -1,6 +1,7 @@
 """Rules D209, D210 and P145: tensors that move nowhere, or do not fit the weights that they meet."""
 
 import ast
+import sys
 from collections.abc import Iterator
 
 from preflight import regex as re
@@ -36,9 +37,10 @@ _MOVES = re.compile(r"\.(?:to|cuda|type_as)\(|\bdevice=")
 
 @dataclass(frozen=True, slots=True)
 class _OnGpu:
-    """Note of where a model is put on a GPU."""
+    """Note of where a model is put on a GPU, or taken off."""
 
     model: int
+    off: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class _Backend:
     name: str
 
 
-@rule("D210", "process group", "collective", "cuda", "forward")
+@rule("D210", "process group", "collective", "cuda", "off gpu", "forward")
 def on_unlike_devices(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """A tensor on the CPU goes to a collective of NCCL or to a model on a GPU, or the reverse.
 
@@ -62,6 +64,8 @@ def on_unlike_devices(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     elif event.name == "cuda":
         if event.what == "model" and event.ref is not None:
             it.note(_OnGpu(event.ref), event.place)
+    elif event.name == "off gpu":
+        it.note(_OnGpu(event.ref or 0, off=True), event.place)
     elif call is None or it.target.capability is None:
         return
     elif event.name == "collective":
@@ -99,7 +103,7 @@ def _of_a_model(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     moved = _is_on_gpu(it, event.ref)
     if not any(item is (ON_CPU if moved else ON_GPU) for item in given) or it.sources.mention(_ELSEWHERE):
         return
-    if moved and not _moves_itself(it, thing):
+    if moved and not (it.notes.get(_OnGpu(event.ref, off=True)) or _moves_itself(it, thing)):
         message = "the model is on a GPU, and an argument of this call is on the CPU"
         yield RuleHit(event.place, message, "make it on the model's device: device=device", Level.WARNING)
     elif not moved and _stays_on_cpu(it, event.ref, thing):
@@ -197,6 +201,7 @@ _MAY_CAST = re.compile(r"\.(?:half|bfloat16)\(\)|\bto\([^\n]*(?:half|float16)")
 _COMPUTES = re.compile(r"torch\.nn\.(?:Linear|Conv\dd|Sequential|Bilinear|LSTM|GRU)$")
 _OF_LAYERS = re.compile(r"\bnn\.(?:Linear|Conv\dd)\(")
 _CASTS = re.compile(r"\.(?:to|float|half|bfloat16|type|type_as)\(|autocast|dtype|amp\b")
+_BEFORE_MODELS = re.compile(r"forward_pre_hook|\.forward *=")
 
 
 @rule("P145", "forward")
@@ -215,8 +220,11 @@ def half_batch_for_float32_weights(it: Interpreter, event: ScriptEvent) -> Itera
         return
     given: ast.expr | None = call.node.args[0]
     if isinstance(given, ast.Name):
-        before = [(line, value) for line, value in stores.get(given.id, ()) if line < call.node.lineno]
-        given = max(before, key=lambda each: each[0])[1] if before else None
+        line = call.node.lineno
+        before = [each for each in stores.get(given.id, ()) if each[0] < line]
+        _, until, given = max(before, key=lambda each: each[0], default=(0, 0, None))
+        if until < line:  # in a branch or function that may not be the call's
+            return
     if id(given) in casts and _stays_in_float32(it, thing):
         message = "this batch is in half precision, and the model's weights are in float32"
         fix = 'leave the cast out: with torch.autocast("cuda"): loss = ... computes in half precision'
@@ -227,19 +235,30 @@ def _may_cast(text: str) -> bool:
     return _MAY_CAST.search(text) is not None
 
 
-def _half_casts(kinds: ByKind) -> tuple[set[int], dict[str, list[tuple[int, ast.expr]]]]:
-    """Return the calls that cast a tensor to half precision, and what names are given where any does."""
+def _half_casts(kinds: ByKind) -> tuple[set[int], dict[str, list[tuple[int, int, ast.expr]]]]:
+    """Return the calls that cast a tensor to half precision, and what names are given where any does.
+
+    Each with its line, and the last one of the branch or function around it.
+    """
     casts = set[int]()
     for node in kinds.get(ast.Call, ()):
         word = getattr(node.func, "attr", "")
         given = [*node.args, *(each.value for each in node.keywords)]
         if word in ("half", "bfloat16") if not given else word == "to" and any(map(_is_half, given)):
             casts.add(id(node))
-    stores: dict[str, list[tuple[int, ast.expr]]] = {}
-    for each in kinds.get(ast.Assign, ()) if casts else ():
-        for target in each.targets:
-            for part in getattr(target, "elts", [target]):
-                stores.setdefault(getattr(part, "id", ""), []).append((each.lineno, each.value))
+    if any(id(each.value) in casts for each in kinds.get(ast.Expr, ())):  # of a module, in its place
+        casts.clear()
+    owners = [each for kind in (ast.If, ast.FunctionDef) for each in kinds.get(kind, ()) if casts]
+    blocks = [block for each in owners for block in (each.body, getattr(each, "orelse", [])) if block]
+    ends = [(block[0].lineno, block[-1].end_lineno or 0) for block in blocks]
+    stores: dict[str, list[tuple[int, int, ast.expr]]] = {}
+    taken = [(target, each.value) for each in kinds.get(ast.Assign, ()) for target in each.targets]
+    taken += [(each.target, each.iter) for each in kinds.get(ast.For, ())]
+    for target, value in taken if casts else ():
+        line = target.lineno
+        until = min((last for first, last in ends if first <= line <= last), default=sys.maxsize)
+        for part in getattr(target, "elts", [target]):
+            stores.setdefault(getattr(part, "id", ""), []).append((line, until, value))
     return casts, stores
 
 
@@ -256,7 +275,7 @@ def _stays_in_float32(it: Interpreter, thing: HeapObject) -> bool:
     if thing.get("quantized") not in (FALSE, NONE) or thing.get("recast") == TRUE:
         return False
     classes = [ast.unparse(info.node) for info in it.classes.values()]
-    if any(map(_CASTS.search, classes)):
+    if any(map(_CASTS.search, classes)) or it.sources.mention(_BEFORE_MODELS):
         return False
     if isinstance(cls := thing.get("__class__"), Class):
         return any(_OF_LAYERS.search(ast.unparse(info.node)) for info in it.mro(cls.key))

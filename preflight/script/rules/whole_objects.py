@@ -29,7 +29,7 @@ class _File:
 
     path: str
     function: int | None  # in which a path is computed, None of one that is known, or the same everywhere
-    saved: str | None = None  # None: it is read
+    saved: str | None = None  # None: it is read, and nothing says weights_only=
 
 
 @rule("C504", "write", "early write", "weights only", "end")
@@ -58,8 +58,9 @@ def whole_object_read_as_weights(it: Interpreter, event: ScriptEvent) -> Iterato
         known = text_of(event.values["path"])
         shared = isinstance(node, ast.Attribute) or not it.stack
         function = None if known or shared else it.stack[-1]
-        saved = None if reads else _whole(it, call.args[0])
-        if reads:
+        plain = reads and not event.what  # weights_only=False beside it: in a handler, for a version
+        saved = None if plain else "" if reads else _whole(it, call.args[0])
+        if plain:
             it.note(_READ, event.place)
         it.note(_File(known or ast.unparse(node), function, saved), event.place)
 
