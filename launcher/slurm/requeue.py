@@ -20,11 +20,15 @@ from preflight.frozen import dataclass
 RequeueAction: TypeAlias = Literal["replaced", "requeued", "resubmitted", "none"]
 _REQUEUE = """\
 trap "" TERM
-scontrol requeue "$1" || exit 1
+said=$(scontrol requeue "$1" 2>&1) || case $said in
+  *"is pending execution"*) ;;
+  *) echo "$said" >&2; exit 1 ;;
+esac
 [ -z "$2" ] || scontrol update "JobId=$1" "ExcNodeList=$2"
 """
 """One shell for both, and deaf to SIGTERM: Slurm starts to end this very job with the first, and takes a list
-of excluded nodes only for a job that waits (scontrol: "Job is no longer pending execution")."""
+of excluded nodes only for a job that waits (scontrol: "Job is no longer pending execution"). Where Slurm has
+requeued the job itself, for a node that failed, it waits already ("Job is pending execution")."""
 _EXCLUDED = re.compile(r"\bExcNodeList=(\S+)")
 _NONE = "(null)"
 _REPEATED = {

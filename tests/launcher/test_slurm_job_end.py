@@ -173,3 +173,24 @@ def test_a_job_in_place_of_another_counts_all_starts_before_it(tmp_path: Path) -
     found = exclude_and_requeue(job, {"n1": "gone"}, 7, tmp_path / "slurm-3.json")
     assert (found.action, found.new_job, found.why) == ("resubmitted", "4", "")
     assert said.read_text().endswith("--export=ALL,GPULAUNCH_EARLIER_STARTS=7 unset\n")
+
+
+@pytest.mark.parametrize(
+    ("reason", "action"),
+    [("Job is pending execution", "requeued"), ("Requested operation is disabled", "none")],
+)
+def test_a_job_that_slurm_has_requeued_itself_gets_no_second_one(
+    reason: str, action: str, tmp_path: Path
+) -> None:
+    asked = tmp_path / "asked"
+    scontrol = f'echo "$*" >> {asked}; [ "$1" = requeue ] || exit 0; echo "{reason} for job 3" >&2; exit 1'
+    for name, text in (("scontrol", scontrol), ("sbatch", f'echo "sbatch $*" >> {asked}; exit 1')):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    job = Allocation("3", ("n1", "n2"), {"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    found = exclude_and_requeue(job, {"n2": "gone"}, 2, tmp_path / "slurm-3.json")
+    assert (found.action, found.excluded) == (action, "n2" if action == "requeued" else "")
+    lines = asked.read_text().splitlines()
+    assert ("update JobId=3 ExcNodeList=n2" in lines) == (action == "requeued")
+    assert any(line.startswith("sbatch") for line in lines) == (action == "none")
+    assert (requeue_as_it_is(job, 2, tmp_path / "slurm-3.json") == "") == (action == "requeued")
