@@ -34,6 +34,7 @@ _HINTS = {name: hint for names, hint in _OF_GPULAUNCH.items() for name in names}
 _CLOSE = 0.8  # how alike a misspelt option is to the right one; `--epochs` and `--detach` are less
 _VERY_CLOSE = 0.85  # how alike an option is to a key of a run config; `--mode` and `module` are less
 _SHORT = len("-x")
+_NO_HOST = re.compile(r"[+-]?\d*\.?\d+(e[+-]?\d+)?|[^:]*[=/].*", re.IGNORECASE)  # a number, a path, a setting
 _SCRIPT_PATH = re.compile(r"[\w./~][\w./~ -]*\.py")
 TYPED = "gpulaunch.typed"  # where click's context keeps the words of the command
 LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "python", "python3", "fabric")
@@ -97,13 +98,15 @@ def _refuse_loose_word(given: list[str], ctx: click.Context) -> None:
     option, value = ("", *given)[max(place - 1, 0)], given[place - 1]
     from launcher.config.value_remedies import as_duration  # noqa: PLC0415 - only for a mistake
 
-    if option[:2] == "--" and (hint := as_duration(f"{value} {word}")):
+    durations = {name for each in ctx.command.params if each.type.name == "duration" for name in each.opts}
+    if option in durations and (hint := as_duration(f"{value} {word}")):
         raise WrongUsage(f"{option}: expected one word, got {value} {word}", hint.strip(" ()"), ctx)
     before = one_line(value, 100) if option == "--hosts" else ""
+    host = f"--hosts {before},{word} names both; " if before else f"a host: --hosts {word}; "
+    host = "" if _NO_HOST.fullmatch(word) else host
     raise WrongUsage(
         f"{word}{before and f' after --hosts {before}'} would be an argument of the script",
-        f"{f'--hosts {before},{word} names both' if before else f'a host: --hosts {word}'};"
-        f" an argument of the script goes last, after --: {argument}",
+        f"{host}an argument of the script goes last, after --: {argument}",
         ctx,
     )
 

@@ -29,8 +29,11 @@ from launcher.config.script_config import (
 )
 from launcher.engines.command_line.parsed_command import ParsedCommand
 from launcher.errors import BadInput
+from launcher.local.home import from_home
+from launcher.local.user import user_name
 from launcher.planning.script_file import start_in_tree
 from launcher.terminal.output import echo
+from launcher.text import name_first
 from preflight.frozen import dataclass
 from preflight.job import Job
 
@@ -131,6 +134,7 @@ def parse_run_request(config: str | None, extra: tuple[str, ...], options: Launc
     request = _start_in_tree(_add_spares(request))
     if config is None and request.slurm_job is None:
         request = _choose_code(request, overrides)
+    _warn_of_local_home(request, options.sets)
     return _choose_pythons(request)
 
 
@@ -234,6 +238,15 @@ def _add_spares(request: RunRequest) -> RunRequest:
 def _start_in_tree(request: RunRequest) -> RunRequest:
     config, every = start_in_tree(request.config, (*request.entries, *request.spares))
     return _with_hosts(replace(request, config=config), every)
+
+
+def _warn_of_local_home(request: RunRequest, sets: tuple[str, ...]) -> None:
+    """Say where a shell has put the local home in place of `~`, and another user's home was meant."""
+    users = {each.user for each in request.entries if not each.is_local} - {"", user_name()}
+    for key, _, value in (text.partition("=") for text in sets if users):
+        if key in ("workdir", "sync.to", "output") and (short := from_home(value)) != value:
+            what = f"{key}: {value} lies in the local home, which {name_first(sorted(users), 3)} may not have"
+            echo(f"{what}; theirs: --set {shlex.quote(f'{key}={short}')}", err=True)
 
 
 def _choose_code(request: RunRequest, overrides: Overrides) -> RunRequest:

@@ -103,7 +103,7 @@ def find_run(
             fixes.append(
                 f"where {absent[0]} has a new name or address, list it under {absent[0]} in hosts.yaml"
             )
-        kept = scope.kept_run(word)
+        kept = expected.run_id if expected and expected.run_id in scope.kept else scope.kept_run(word)
         is_meant = expected is None or kept == expected.run_id
         is_listed = isinstance(error, BadInput) and kept != word and kept in error.message
         if kept and is_meant and not is_listed:  # its host may be gone for good

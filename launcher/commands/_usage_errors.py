@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import click
 
+from launcher.config.host_names import NAMES_OF_FILE
 from launcher.errors import GpulaunchError
 from launcher.text import one_line
 
@@ -17,15 +18,13 @@ _PATH = (
 )
 _EXTRA = r"(?s)Got unexpected extra arguments? \((.*)\)"
 _EXTRA_WORDS = {
-    "fetch": "a file or directory of the output: --path {}",
-    "checks": "gpulaunch checks | grep {}",
+    "fetch": "a file or directory of the output: --path {0}; a host: --host {0}; other runs: one by one",
+    "checks": "gpulaunch checks | grep {0}",
 }
 """What a further word of these commands is meant for."""
-_OF_COMMANDS = frozenset(
-    (
-        *("-i", "--inventory", "--json", "--hosts", "-c", "--config", "--gpus", "--dry-run", "-y", "--yes"),
-        "-v",
-    )
+_OF_COMMANDS = (
+    *("-i", "--inventory", "--json", "--hosts", "-c", "--config", "--gpus", "--dry-run", "-y", "--yes"),
+    "-v",
 )
 """What several commands take, and gpulaunch before its command does not."""
 _LAUNCHERS = ("python", "python3", "torchrun", "accelerate", "deepspeed")
@@ -79,7 +78,7 @@ _OTHER_OPTIONS: dict[tuple[str, ...], str] = {
 }
 OTHER_OPTIONS = {(of, name): hint for (of, *names), hint in _OTHER_OPTIONS.items() for name in names}
 """What other tools have options for, by our command, "" for each."""
-_HOSTS_OF_FILE = """hosts.yaml lists hosts; names of a file: "$(cut -d' ' -f1 FILE | paste -sd, -)\""""
+_HOSTS_OF_FILE = f"hosts.yaml lists hosts; {NAMES_OF_FILE.format('FILE')}"
 HOST_OPTIONS = {
     **dict.fromkeys(("--without", "--exclude", "--exclude-hosts"), "all hosts but titan: 'all!titan'"),
     **dict.fromkeys(("--hostfile", "--hosts-file", "--machinefile"), _HOSTS_OF_FILE),
@@ -115,9 +114,10 @@ def unknown_command(
         return WrongUsage(message, f"gpulaunch run -- {one_line(shlex.join((name, *words)), 300)}", ctx)
     if "completion" in name:
         return WrongUsage(message, _completion_line(words), ctx)
-    from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
+    from difflib import SequenceMatcher  # noqa: PLC0415 - only for a mistake
 
-    close = get_close_matches(name, commands, n=2, cutoff=0.8) or get_close_matches(name, commands, n=1)
+    near = {each: SequenceMatcher(None, each, name).ratio() for each in commands}
+    close = [each for each, ratio in near.items() if ratio == max(0.6, *near.values())]
     meant = OTHER_NAMES.get(name.lower()) or " or ".join(sorted(close))
     fix = f"did you mean {meant}?" if meant else f"{ctx.command_path} --help"
     return WrongUsage(message, fix, ctx)
@@ -215,8 +215,9 @@ def describe_usage_error(error: click.ClickException, command: str) -> tuple[str
         return f"{error.option_name} needs a value", help_line
     extra = re.match(_EXTRA, error.message)
     if extra is not None:
-        word = one_line(extra[1].strip("'"), _SHOWN)
-        fix = help_line if " " in word else _EXTRA_WORDS.get(path.rpartition(" ")[2], help_line).format(word)
+        word = one_line(extra[1], _SHOWN)
+        fix = _EXTRA_WORDS.get(path.rpartition(" ")[2], "") if " " not in word else ""
+        fix = fix.format(shlex.quote(word)) or help_line
         return f"{path} takes no further argument, got {word}", fix
     return _plain(error.message), help_line
 

@@ -1,5 +1,6 @@
 """gpulaunch fetch: copy the logs and the output of a run to this machine."""
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -95,12 +96,11 @@ def command(run: str, **given: Any) -> int:
     for name, result in zip(names, results, strict=True):
         code = max(code, _print_problem(answer, name, result))
     for path in _absent_paths(options.paths, results):
-        answer.say(
-            f"no host has {one_line(path)} in the output of {plan.run_id}, or where it ran without one",
-            err=True,
-        )
+        where = f"in the output of {plan.run_id}, or where it ran without one"
+        deeper = "" if path[0] in "/~" else f"; one directory deeper: --path {shlex.quote(f'*/{path}')}"
+        answer.say(f"no host has {one_line(path)} {where}{one_line(deeper, 200)}", err=True)
         code = max(code, ExitCode.NEGATIVE)
-    answer.say(f"in {directory}")
+    answer.say(f"in {name_place(directory, [node.host for node, _ in nodes], options.paths)}")
     if (
         not options.logs_only
         and not options.paths
@@ -171,6 +171,14 @@ def _encode_fetched(result: FetchResult | GpulaunchError, words: Sequence[str]) 
     if isinstance(result, GpulaunchError):
         return {**encode(FetchResult()), "error": encode_error(result, words)}
     return {**encode(result), "error": None}
+
+
+def name_place(directory: Path, hosts: Sequence[str], paths: Sequence[str]) -> Path:
+    """Return where the files of these hosts lie, those that `paths` names; HOST is each of several."""
+    folders = [directory / safe_name(host) for host in hosts]
+    place = folders[0] if len(folders) == 1 else directory / "HOST"
+    below = [name for name in ("output", "workdir") if any((each / name).is_dir() for each in folders)]
+    return place / " or ".join(below) if paths else place
 
 
 def render_fetched(results: Mapping[str, FetchResult | GpulaunchError]) -> Iterator[str]:

@@ -24,6 +24,7 @@ _ZONE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 HOST_RULE = "letters, digits and . _ + - after them, or an IP address"
 USER_RULE = "letters, digits and . _ + @ # % = , - \\ after them"
+NAMES_OF_FILE = "names of a file: --hosts \"$(grep -oE '^[[:alnum:]@._-]+' {} | paste -sd, -)\""
 
 
 def is_ip(text: str) -> bool:

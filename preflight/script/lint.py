@@ -208,6 +208,7 @@ def _not_python(path: str, error: SyntaxError) -> LintResult:
     place = CodeLocation(path, error.lineno or 1, max(1, error.offset or 1))
     is_batch = path.endswith((".sh", ".bash", ".sbatch", ".slurm", ".job", ".sub"))
     fix = "lint the script that it starts" if is_batch else f"python -m py_compile {path} shows the place"
+    fix = f"gpulaunch diagnose {path} judges a log" if path.endswith((".log", ".out", ".err")) else fix
     found = LintFinding("P100", Level.ERROR, place, RULES["P100"].title, f"not Python: {error.msg}", fix)
     return LintResult((found,), (f"{place}: not Python: {error.msg}",), (path,))
 

@@ -73,15 +73,32 @@ def test_a_late_attach_tells_what_was_and_changes_nothing_of_it(home: Home) -> N
     assert why in home.gpulaunch("report", RUN).stdout
 
 
+def test_a_path_that_lies_deeper_is_fetched_as_the_answer_says(home: Home) -> None:
+    home.launch("import os; os.makedirs('out/c-5'); open('out/c-5/w', 'w').write('x')", detach=False)
+    lacks = home.gpulaunch("fetch", RUN, "--path", "c-5")
+    assert lacks.returncode == 1
+    assert "where it ran without one; one directory deeper: --path '*/c-5'\n" in lacks.stderr
+    came = home.gpulaunch("fetch", RUN, "--path", "*/c-5")
+    assert (came.returncode, came.stdout.splitlines()[-1]) == (
+        0,
+        f"in gpulaunch-runs/{RUN}/localhost/workdir",
+    )
+    assert (home.home / f"gpulaunch-runs/{RUN}/localhost/workdir/out/c-5/w").read_text() == "x"
+    assert "deeper" not in home.gpulaunch("fetch", RUN, "--path", str(home.home / "c-5")).stderr
+
+
 def test_a_run_that_no_host_knows_any_more_is_shown_by_what_is_kept_locally(home: Home) -> None:
     home.launch("print('done')", detach=False)
     ended_there(home)  # its keepers would write the directory again
     shutil.rmtree(home.runs / RUN)
-    for word in (RUN, RUN.partition("-")[0], "last"):
+    fetched = home.home / "gpulaunch-runs" / re.sub(r"-\d{8}-", "-20990101-", RUN)  # launched from elsewhere
+    for word in (RUN, RUN.partition("-")[0], "last", "last"):
         lost = home.gpulaunch("logs", word)
         assert lost.returncode == 5, lost.stdout
         assert f"localhost answers and has nothing of {RUN}; " in lost.stderr
         assert f"gpulaunch report {RUN} shows what is kept locally" in lost.stderr
+        if word == "last":
+            fetched.mkdir(exist_ok=True)
     assert home.gpulaunch("report", RUN).returncode == 0
     assert "kept locally" not in home.gpulaunch("logs", "other").stderr
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from launcher.commands.fetch import render_fetched
+from launcher.commands.fetch import name_place, render_fetched
 from launcher.config.inventory import HostEntry
 from launcher.errors import HostError
 from launcher.follow import protocol
@@ -385,3 +385,13 @@ def test_hosts_with_as_many_files_share_a_line() -> None:
         "n5: 1 file, 512 B",
         "n6: nothing new",
     ]
+
+
+def test_the_place_of_what_was_fetched_is_that_of_the_files(tmp_path: Path) -> None:
+    (tmp_path / "a" / "workdir").mkdir(parents=True)
+    assert name_place(tmp_path, ["a"], ()) == tmp_path / "a"
+    assert name_place(tmp_path, ["a"], ("out",)) == tmp_path / "a" / "workdir"
+    assert name_place(tmp_path, ["a", "b"], ("out",)) == tmp_path / "HOST" / "workdir"
+    (tmp_path / "b" / "output").mkdir(parents=True)
+    assert name_place(tmp_path, ["a", "b"], ("out",)) == tmp_path / "HOST" / "output or workdir"
+    assert name_place(tmp_path, ["c"], ("out",)) == tmp_path / "c"

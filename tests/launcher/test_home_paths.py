@@ -2,18 +2,22 @@
 
 import os
 import pwd
+from dataclasses import replace
 from pathlib import Path
 
 import click
 import pytest
 
 from launcher.cli import COMMANDS, cli, execute
+from launcher.commands._launch_request import parse_run_request
 from launcher.config.inventory import HostEntry, Inventory
 from launcher.errors import BadInput
 from launcher.local.home import at_home, home, shorten_path
+from launcher.local.user import user_name
 from launcher.transports.base import Endpoint
 from launcher.transports.ssh.endpoint import build_endpoint
 from launcher.transports.ssh.known_hosts import lookup
+from tests.launcher.test_gpu_wait import run_options
 
 NOBODY = "~nosuchuser-at-all"
 ABSENT = "the user 'nosuchuser-at-all' does not exist"
@@ -122,3 +126,19 @@ def test_an_option_with_a_path_takes_a_home_that_no_shell_has_replaced(
         if isinstance(option, click.Option) and isinstance(option.type, click.Path):
             there = "file" if option.type.file_okay else "folder"
             assert option.type.convert(f"~/{there}", option, None) == tmp_path / there, option.opts
+
+
+@pytest.mark.parametrize("user", ["somebody-else", user_name(), ""])
+def test_a_home_that_a_shell_has_put_in_place_of_the_hosts_own_is_named(
+    user: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "hosts.yaml").write_text(f"hosts: {{a: {{{user and f'user: {user}'}}}}}")
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").touch()
+    sets = (f"workdir={home()}/small model", "output=/mnt/out")
+    given = run_options(sync=True, hosts=("a",), sets=sets)
+    options = replace(given, inventory=tmp_path / "hosts.yaml", identity_file=None, wait=None)
+    parse_run_request(None, ("train.py",), options)
+    said = f"workdir: {home()}/small model lies in the local home, which {user} may not have;"
+    expected = f"{said} theirs: --set 'workdir=~/small model'\n" if user == "somebody-else" else ""
+    assert capsys.readouterr().err == expected

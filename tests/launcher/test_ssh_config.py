@@ -125,8 +125,9 @@ def test_a_local_user_without_a_name_logs_in_as_whom_it_names(tmp_path: Path) ->
         ("17_3", "17_3 is the id of a Slurm job: gpulaunch ps 17_3 lists its runs"),
         (
             "hosts.txt.invalid",
-            "names of a file: --hosts \"$(cut -d' ' -f1 hosts.txt.invalid | paste -sd, -)\"",
+            "names of a file: --hosts \"$(grep -oE '^[[:alnum:]@._-]+' hosts.txt.invalid | paste -sd, -)\"",
         ),
+        ("notes.invalid", "check the spelling, or set `address:` in hosts.yaml or HostName in ~/.ssh/config"),
         ("bastoin.invalid", 'did you mean "bastion.invalid" of your ssh_config?'),
         ("other", '{config}:6: "hostnme" is not a keyword of ssh_config; did you mean "hostname"?'),
         ("moved", "correct HostName in {config}:10"),
@@ -137,7 +138,8 @@ def test_a_name_that_does_not_resolve_is_compared_with_the_known_ones(
     typed: str, fix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("hosts.txt.invalid").touch()
+    Path("hosts.txt.invalid").write_text("# ours\ntitan slots=8\n\nada@192.0.2.7:4\n")
+    Path("notes.invalid").write_text("step 1: loss 2\n")
     text = "Host bastio*.invalid bastion.invalid\n Port 2\n"
     more = "Host behind.invalid\n ProxyJump nobody.invalid\nHost other\n Hostnme 127.0.0.1\nHost bare\n"
     more += "Host moved\n HostKeyAlias m\n HostName gone.invalid\n"

@@ -143,6 +143,20 @@ def test_what_only_the_compiler_refuses_is_not_python(lines: str, line: int, sai
         compile(lines, "t.py", "exec")
 
 
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [
+        ("out/run.log", "gpulaunch diagnose out/run.log judges a log"),
+        ("slurm-7.out", "gpulaunch diagnose slurm-7.out judges a log"),
+        ("job.sh", "lint the script that it starts"),
+        ("train.py", "python -m py_compile train.py shows the place"),
+    ],
+)
+def test_what_is_no_script_names_what_reads_it(name: str, fix: str) -> None:
+    (found,) = lint("epoch 1: loss 2.5\n", name).findings
+    assert (found.code, found.fix) == ("P100", fix)
+
+
 def test_statements_that_leave_what_they_are_in_are_python() -> None:
     text = (
         "def f():\n"

@@ -8,7 +8,8 @@ from itertools import count
 from pathlib import Path
 from typing import TypeAlias
 
-from launcher.config.host_names import HOST_RULE, is_host
+from launcher.config.host_names import HOST_RULE, NAMES_OF_FILE, is_host
+from launcher.config.hostfile import read_hostfile
 from launcher.config.inventory import ALL, HostEntry, Inventory, check_entry
 from launcher.config.via_options import COMMAND, Via
 from launcher.config.yaml_tree import hint_nearest
@@ -115,11 +116,19 @@ def _unlisted_name(entry: HostEntry, inventory: Inventory, error: NameNotResolve
     return "" if entry.in_inventory else entry.alias
 
 
+def _lists_hosts(name: str) -> bool:
+    """Return whether there is a file of this name that lists hosts, unlike a log or a script."""
+    try:
+        return Path(name).is_file() and all(is_host(one.host.split("@")[-1]) for one in read_hostfile(name))
+    except BadInput:
+        return False
+
+
 def _name_fix(name: str, inventory: Inventory, ssh_config: Path | None) -> str:
     """Return a name like it, "" for none; of a block of ssh_config what gives that its address."""
     near = inventory.suggest(name, named_hosts(ssh_config))
-    if not near and Path(name).is_file():
-        return f"names of a file: --hosts \"$(cut -d' ' -f1 {shlex.quote(name)} | paste -sd, -)\""
+    if not near and _lists_hosts(name):
+        return NAMES_OF_FILE.format(shlex.quote(name))
     if near != name:
         is_listed = near == ALL or near in inventory.hosts or near in inventory.groups
         return near and f'did you mean "{near}" of {"hosts.yaml" if is_listed else "your ssh_config"}?'
