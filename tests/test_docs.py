@@ -12,7 +12,7 @@ import yaml
 
 from launcher.cli import COMMANDS
 from launcher.config.schema import SCHEMAS, build_schema
-from launcher.engines.command_line.gpulaunch_options import OTHER_LAUNCHERS
+from launcher.engines.command_line.option_equivalents import OTHER_LAUNCHERS
 from tests.pages import signatures
 
 ROOT = Path(__file__).parents[1]

@@ -138,7 +138,7 @@ def _place(error: click.NoSuchOption, given: list[str], ctx: click.Context) -> t
     if first is not None and not has_command:
         line = one_line(f"{shlex.join(given[:first])} -- {shlex.join(given[first:])}".strip(), 200)
         return wrong, f"a command goes after --: {command} {line}"
-    from launcher.engines.command_line.gpulaunch_options import find_own_option  # noqa: PLC0415 - only for a mistake
+    from launcher.engines.command_line.option_equivalents import find_own_option  # noqa: PLC0415 - only for a mistake
 
     ours = find_own_option(name)
     if ours:

@@ -21,7 +21,7 @@ from launcher.config.script_config import (
     choose_code_transfer,
 )
 from launcher.config.sync_options import SyncOptions
-from launcher.engines.command_line.gpulaunch_options import find_own_option
+from launcher.engines.command_line.option_equivalents import find_own_option
 from launcher.errors import BadInput
 from launcher.host_checks.preflight import build_agent_request
 from launcher.host_checks.preflight_options import PreflightOptions
