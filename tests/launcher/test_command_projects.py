@@ -118,6 +118,14 @@ def test_recipes_have_the_names_that_make_fills_in(text: str, args: list[str]) -
         ("N = 2\n$(eval N := 3)\nx:\n\ttorchrun a.py $(N)\n", "$(N)"),
         ("f = --n $(1)\nx:\n\ttorchrun a.py $(call f,1)\n", "$(call f,1)"),
         ("x:\n\ttorchrun a.py $(filter a%,a b)\n", "$(filter a%,a b)"),
+        ("x:\n\ttorchrun a.py $(filter-out a,a b)\n", "$(filter-out a,a b)"),
+        ("x:\n\ttorchrun a.py $(my-var)\n", "$(my-var)"),
+        ("N = 2\nf = $(eval N = $(1))\n$(call f,3)\nx:\n\ttorchrun a.py $(N)\n", "$(N)"),
+        ("N = 2\nf = $(eval N = $(1))y\nA := $(call f,3)\nx:\n\ttorchrun a.py $(N)\n", "$(N)"),
+        ("N = 2\n$(foreach i,3 4,$(eval N := $(i)))\nx:\n\ttorchrun a.py $(N)\n", "$(N)"),
+        ("N = 2\n$(if $(shell ls),$(eval N = 3),$(error no))\nx:\n\ttorchrun a.py $(N)\n", "$(N)"),
+        ("-include *.mk\nN ?= 2\nx:\n\ttorchrun a.py $(N)\n", "$(N)"),
+        ("-include $(wildcard *.mk)\nN ?= 2\nx:\n\ttorchrun a.py $(N)\n", "$(N)"),
     ],
 )
 def test_what_make_alone_knows_is_lacking(text: str, lacking: str) -> None:
@@ -162,6 +170,13 @@ def test_variables_of_make_have_the_values_that_make_gives_them(text: str, args:
     ("text", "reason"),
     [
         ("x:\n\tfalse\n\ttorchrun a.py\n", "ends with exit 1 before it launches"),
+        (
+            "define f\nN = $(1)\nendef\nN = 2\n$(eval $(call f,3))\nx:\n\ttorchrun a.py $(N)\n",
+            r"has \$\(eval",
+        ),
+        ("x:\n\t$(eval export A = 3)\n\ttorchrun a.py\n", r"has \$\(eval export A = 3\)"),
+        ("N = 2\n$(eval include c.mk)\nx:\n\ttorchrun a.py $(N)\n", r"has \$\(eval include c.mk\)"),
+        ("$(foreach m,a b,$(eval t-$(m): ; torchrun a.py $(m)))\nx:\n\ttorchrun a.py\n", r"has \$\(eval t-"),
         ("x:\n\t@test -n '' || (echo no; exit 1)\n\ttorchrun a.py\n", "ends with exit 1 before it launches"),
         (
             "ifndef A\n$(error A is required)\nendif\nx:\n\ttorchrun a.py\n",

@@ -203,6 +203,29 @@ def test_prose_around_the_fences_of_a_page_is_no_command() -> None:
         ("if ($n > 1) then\n  torchrun a.py\nendif\n", "a script of csh", "-- torchrun a.py"),
         ("$n = 2\ntorchrun a.py $n\n", "a script of PowerShell", "-- torchrun a.py $n"),
         ("if (Test-Path venv) {\n  torchrun a.py\n}\n", "a script of PowerShell", "-- torchrun a.py"),
+        ("$n=2; torchrun a.py $n\n", "a script of PowerShell", "-- torchrun a.py $n"),
+        (
+            "jobs:\n  a:\n    steps:\n    - run: |\n        $n = 2\n        torchrun a.py $n\n",
+            "PowerShell",
+            "$n",
+        ),
+        ("set n=2\ntorchrun a.py %n%\n", "a batch file of Windows", "-- torchrun a.py %n%"),
+        ("call conda activate x\ntorchrun a.py\n", "a batch file of Windows", "-- torchrun a.py"),
+        ("set --export A 1; torchrun a.py\n", "a script of fish", "-- torchrun a.py"),
+        ("test -d x; and torchrun a.py\n", "a script of fish", "-- torchrun a.py"),
+        ('set shell := ["fish", "-c"]\nx:\n  set -x A 1; torchrun a.py\n', "of fish", "-- torchrun a.py"),
+        (
+            "executable = /e/bin/torchrun\narguments = --nnodes 2 a.py\nqueue\n",
+            "a submit file of HTCondor",
+            "-- /e/bin/torchrun --nnodes 2 a.py",
+        ),
+        ('```dockerfile\nFROM x\nCMD ["torchrun", "a.py"]\n```\n', "a Dockerfile", "-- torchrun a.py"),
+        ("ExecStart=/e/bin/python3 a.py\n", "a unit of a service", "-- /e/bin/python3 a.py"),
+        (
+            "[Service]\nExecStart=/bin/sh -c 'cd /w && torchrun a.py'\n",
+            "a unit of a service",
+            "-- /bin/sh -c 'cd /w && torchrun a.py'",
+        ),
         (
             "universe = vanilla\nexecutable = run.sh\narguments = a.py\nqueue\n",
             "a submit file of HTCondor",
@@ -232,6 +255,21 @@ def test_what_another_program_starts_is_refused_with_the_launch_in_it(
         parse_line(text)
     assert message in caught.value.message
     assert fix in str(caught.value.fix)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "tmux \\\n  new-session -d -s x \\\n  ",
+        "start-server &\n",
+        "awk '{\n  $1 = 2\n}' x > y\n",
+        "cat > x.service <<E\n[Service]\nExecStart=/e/bin/torchrun b.py\nE\n",
+        "cat <<E\nfrom start\nto end\nend\nE\n",
+        "executable=x\nqueue=main\n",
+    ],
+)
+def test_a_script_that_only_looks_like_one_of_another_shell_is_read(before: str) -> None:
+    assert parse_line(f"{before}torchrun a.py").program == "a.py"
 
 
 @pytest.mark.parametrize(

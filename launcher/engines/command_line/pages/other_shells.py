@@ -2,7 +2,7 @@
 
 import shlex
 
-from launcher.engines.command_line.launch_patterns import LAUNCH_INSIDE
+from launcher.engines.command_line.launch_patterns import LAUNCH
 from launcher.engines.command_line.manifests.command_keys import flow_words
 from launcher.errors import CommandRefused
 from preflight import regex as re
@@ -10,17 +10,19 @@ from preflight import regex as re
 _OTHERS = (
     (
         re.compile(  # `$x =` not within `[[ ... &&`, where it compares
-            r"^[ \t]*(?:\[CmdletBinding\b|param[ \t]*\(|(?:else)?if[ \t]*\([^()\n]*\$\w[^()\n]*\)[ \t]*\{"
-            r"|foreach[ \t]*\([ \t]*\$|(?:Write|New|Set|Start|Invoke|Tee)-[A-Z][a-z]+\b"
-            r"|if[ \t]*\([^\n]*\bTest-Path\b|iex[ \t]+[\"'$])"
-            r"|(?<![&|\[(\\]\n)^[ \t]*(?:\[\w+\][ \t]*)?\$\w+[ \t]+\+?=[ \t]|\$PSScriptRoot\b",
+            r"^[ \t]*(?:\[CmdletBinding\b|param[ \t]*\(|foreach[ \t]*\([ \t]*\$|iex[ \t]+[\"'$]"
+            r"|(?-i:(?:Write|New|Set|Start|Invoke|Tee)-[A-Z])[a-z]+\b|if[ \t]*\([^\n]*\bTest-Path\b"
+            r"|(?:else)?if[ \t]*\([^()\n]*\$[A-Z_][^()\n]*\)[ \t]*\{)"  # `$1` is awk's
+            r"|(?<![&|\[(\\]\n)^[ \t]*(?:\[\w+\][ \t]*)?\$[A-Z_]\w*(?:[ \t]+\+?=[ \t]|=[^=~])"
+            r"|\$PSScriptRoot\b",
             re.MULTILINE | re.IGNORECASE,
         ),
         "a script of PowerShell",
     ),
     (
         re.compile(
-            r"^[ \t]*(?:@echo[ \t]+off|@?setlocal\b|@?rem[ \t]|@?pause[ \t]*$"
+            r"^[ \t]*(?:@echo[ \t]+off|@?setlocal\b|@?rem[ \t]|@?pause[ \t]*$|::[ \t]+\w"
+            r"|@?call[ \t]+(?:conda\b|\S*activate\b)|@?set[ \t]+\"?(\w+)=(?:[^\n]*\n){1,100}?[^\n]*%\1%"
             r"|@?if[ \t]+(?:/i[ \t]+)?(?:not[ \t]+)?(?:exist|defined|errorlevel|\"?%)).*|^.*%~dp0.*",
             re.MULTILINE | re.IGNORECASE,
         ),
@@ -38,17 +40,23 @@ _OTHERS = (
     (
         re.compile(
             r"\A\s*#![^\n]*\bfish\b"
-            r"|^[ \t]*set[ \t]+(?:-[gxUl]{1,3}[ \t]+[A-Za-z_]\w*[ \t]+\S|[A-Za-z_]\w*[ \t]+\()"
-            r"|^[ \t]*(?:if|while)[ \t]+(?:not[ \t]+)?set[ \t]+-q\b|;[ \t]*end[ \t]*$|^[ \t]*end[ \t]*$",
+            r"|(?:^|;)[ \t]*(?:set[ \t]+(?:(?:-[gxUl]{1,3}|--export)[ \t]+[A-Za-z_]\w*[ \t]+\S"
+            r"|[A-Za-z_]\w*[ \t]+\()|(?:if|while)[ \t]+(?:not[ \t]+)?set[ \t]+-q\b)|;[ \t]*(?:and|or)[ \t]+"
+            rf"{LAUNCH}\b"
+            r"|\A(?=(?:[^\n]*\n)*?[ \t]*(?:begin|for|if|while|function|switch)\b)"
+            r"(?:[^\n]*\n)*?(?:[^\n]*;)?[ \t]*end[ \t]*$",
             re.MULTILINE,
         ),
         "a script of fish",
     ),
-    (re.compile(r"^\[(?:Service|program:[^\]\n]+)\][ \t]*$", re.MULTILINE), "a unit of a service"),
+    (
+        re.compile(r"^(?:\[(?:Service|program:[^\]\n]+)\][ \t]*$|ExecStart=)", re.MULTILINE),
+        "a unit of a service",
+    ),
     (re.compile(r"^\[testenv(?::[^\]\n]+)?\][ \t]*$", re.MULTILINE), "a file of tox"),
     (
         re.compile(
-            r"\A(?=(?:[^\n]*\n)*?[ \t]*(?:queue\b|(?:universe|arguments|request_gpus)[ \t]*=))"
+            r"\A(?=(?:[^\n]*\n)*?[ \t]*(?:queue\b(?!=)|(?:universe|arguments|request_gpus)[ \t]+=))"
             r"(?:[^\n]*\n)*?[ \t]*executable[ \t]*=[ \t]*\S",
             re.IGNORECASE,
         ),
@@ -56,7 +64,7 @@ _OTHERS = (
     ),
     (
         re.compile(
-            r"\A(?:[ \t]*(?:#[^\n]*|ARG[ \t][^\n]*)?\n)*[ \t]*FROM[ \t]+\S[^\n]*\n(?:[^\n]*\n)*?"
+            r"\A(?:[ \t]*(?:(?:#|```|ARG[ \t])[^\n]*)?\n)*[ \t]*FROM[ \t]+\S[^\n]*\n(?:[^\n]*\n)*?"
             r"[ \t]*(?:CMD|ENTRYPOINT|RUN|COPY|WORKDIR|ENV)[ \t]+\S"
         ),
         "a Dockerfile",
@@ -64,11 +72,23 @@ _OTHERS = (
 )
 """What no reader of gpulaunch knows, and a shell would read as something else."""
 
-_POSIX = re.compile(r"\s*#![^\n]*[/ ](?:ba|z|da|k)?sh\b")
-_STARTS = re.compile(
-    r"^(?:(?:CMD|ENTRYPOINT)[ \t]+|(?:command|commands|ExecStart)[ \t]*=[ \t]*)(\S.*)$", re.MULTILINE
+_POSIX = re.compile(
+    r"\s*#![^\n]*[/ ](?:ba|z|da|k)?sh\b|(?:[^\n]*\n)*?[ \t]*(?:sudo[ \t]+)?(?:cat|tee)\b[^\n]*<<"
 )
-"""What a Dockerfile, a unit or an environment of tox starts."""
+_LAUNCH = re.compile(rf"(?:^|[\s;&|(/!]){LAUNCH}(?=\s|$)")
+_STARTS = re.compile(
+    r"^[ \t]*(?:(?:CMD|ENTRYPOINT)[ \t]+|(?:commands?|ExecStart|executable)[ \t]*=[ \t]*)(\S.*)$"
+    r"(?:(?:\n.*){0,20}?\n[ \t]*arguments[ \t]*=[ \t]*\"?([^\"\n]*))?",
+    re.MULTILINE,
+)
+"""What a Dockerfile, a unit, an environment of tox or a submit file starts."""
+
+_AROUND = re.compile(
+    r"(?![ \t]*[#*-])[ \t]*(?:[$>][ \t]+|sh[ \t]+(?=[\"']))?(?P<quote>[\"']?)(?P<inner>.*?)(?P=quote)[ \t,]*"
+)
+
+_ALONE = re.compile(r"(?:[ \t]*(?:and|or|do|then)[ \t])?((?:[^;{}&|'\"]|\{[^\s{}]*\}|'[^']*'|\"[^\"]*\")+)")
+"""A command, without those in the same line."""
 
 _ENVIRONMENT = re.compile(r"\$env:(\w+)[ \t]*=[ \t]*", re.IGNORECASE)
 _OF_WINDOWS = re.compile(
@@ -93,12 +113,12 @@ def refuse_other_shell(text: str) -> None:
 def refused_text(what: str, text: str) -> CommandRefused:
     """Return the error for a text that is `what`, with the launch in it where it has one."""
     text = text.replace("\\\n", " ")
-    lines = (
-        line.strip(" \t\"'").removeprefix("sh '") for line in (*_STARTS.findall(text), *text.split("\n"))
-    )
-    launch = next(filter(LAUNCH_INSIDE.search, (shlex.join(flow_words(line)) or line for line in lines)), "")
-    shown = " ".join(launch.split())[:_SHOWN]
-    filled = f", its names filled in: gpulaunch run --hosts A,B -- {shown}" if shown else ""
+    lines = map(_AROUND.fullmatch, (*map(" ".join, _STARTS.findall(text)), *text.split("\n")))
+    inner = (line["inner"] for line in lines if line is not None)
+    launch = next(filter(_LAUNCH.search, (shlex.join(flow_words(line)) or line for line in inner)), "")
+    launch = next(filter(_LAUNCH.search, _ALONE.findall(launch)), launch)
+    shown = " ".join(re.split(r"\s\d?>", launch, maxsplit=1)[0].split())[:_SHOWN]
+    filled = f", its names filled in: gpulaunch run --hosts A,B -- {shown}" if " " in shown else ""
     return CommandRefused(
         f"the text is {what}, and not a command",
         f"paste the command that trains, from torchrun, accelerate or python on{filled}",

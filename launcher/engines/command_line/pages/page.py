@@ -123,8 +123,7 @@ def commands_text(text: str, environ: Mapping[str, object] | None = None, files:
     text = blocks_of_page(_OF_TRACE.sub(_traced, text) if _TRACED.match(text) else text)
     refuse_python(text)
     document = _document(text, known, files)
-    if document is None:
-        refuse_other_shell(text)
+    refuse_other_shell(text if document is None else document)
     text = _without_template(text) if document is None and "{%" in text else text
     text = _recipe(_without_numbers(_argv_text(text)), known, files) if document is None else document
     at_once = "of cron; a launch starts at once"

@@ -195,7 +195,7 @@ class ShellBlocks:
             "".join(bare[:1]) in ("true", "false", ":") and (end in ("&&", "||") or len(bare) == 1)
         ):
             status, self.status = self.status, None
-            is_open = bare[:1] == ["getopts"] and arguments(values)  # which are not read
+            is_open = bare[:1] == ["getopts"] and (arguments(values) or len(bare) > 3)  # which are not read
             self._follow(words, None if is_open else _answered(texts) if status is None else status, end)
         else:
             return False

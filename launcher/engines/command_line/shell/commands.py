@@ -29,7 +29,7 @@ _REDIRECTION = re.compile(r"&?\d?(>>?|<)(&(\d|-)?)?$")
 _FUNCTION = re.compile(r"[ \t]*\)\s*(?:\{(?=\s)|\((?!\())")
 _NAME = re.compile(r"[A-Za-z_][\w:.-]*", re.ASCII)
 _ARGUMENTS = re.compile(r"\$(?:[@*]|\{[@*])")
-_GETOPTS = re.compile(r"\s*getopts[ \t]+\S+[ \t]+(\w+)")
+_GETOPTS = re.compile(r"\s*getopts[ \t]+\S+[ \t]+(\w+)[\s;]*(?P<given>[^\s;]?)")
 _TEXT_OF_EVAL = "its text is the command"
 
 
@@ -309,7 +309,8 @@ class CommandReader:
         wanted = kind == "while"
         is_test = re.match(r"\s*(?:!\s*)?(?:\[|\(\(|test\b)", condition)
         if do is None or not (is_test and self._decided(condition) is wanted):
-            if (options := _GETOPTS.match(condition)) is not None and arguments(self.shell.values):
+            options = _GETOPTS.match(condition)
+            if options is not None and (options["given"] or arguments(self.shell.values)):
                 for name in (options[1], "OPTARG", "OPTIND"):  # which are not read
                     self.shell.forget(name, is_exported=False, why="set by getopts")
             self._enter_subshell(kind)

@@ -10,6 +10,9 @@ from preflight import regex as re
 _PATTERN = re.compile(r"\*|\{[^}]*(?:,|\.\.)")
 _WHICH = re.compile(r"(?:\$\(|`)(?:which|command -v) ([\w.-]+)(?:\)|`)", re.ASCII)
 _OF_WINDOWS = re.compile(r"[A-Za-z]:\\")
+_OF_MAKE = re.compile(
+    r"\$\((?:call|filter(?:-out)?|findstring|foreach|if(?= \$)|lastword|origin|value|words?) ", re.ASCII
+)
 _ARGUMENT = re.compile(r"\$(?:[0-9]|\{[0-9]+(?:\}|:?\?.*))", re.DOTALL)
 _OPEN = re.compile(r"[$`<{%*\[]|\.\.\.|\u2026")  # in what has no value for certain
 
@@ -118,7 +121,9 @@ def without_values(words: Sequence[Word], where: str, literal: str = "") -> Comm
     behind = "" if any(map(_OPEN.search, parts)) else literal
     if any(part.endswith("(set in a condition)") for part in parts):
         behind = ", or take the condition out"
-    are_variables = all(part.startswith("$") and not part.endswith(")") for part in parts)
+    if any(map(_OF_MAKE.match, parts)):
+        behind = ", or paste what make -n TARGET prints"
+    are_variables = all(part.startswith("$") and not re.search(r"\A\$\(|\[|\)\Z", part) for part in parts)
     return CommandRefused(
         f"{where} has {', '.join(parts)}, which {'have' if len(parts) > 1 else 'has'} no value",
         f"export {they}, or write the value" if are_variables else f"write a value for {they}{behind}",

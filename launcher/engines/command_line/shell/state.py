@@ -141,6 +141,7 @@ class ShellState:
 
     def forget(self, name: str, *, is_exported: bool, why: str = "set in a condition") -> None:
         """Take a variable whose value the text does not decide."""
+        name = name.partition("[")[0]
         if name == "IFS":
             self.lack(refusals.undecided_block(self.blocks.kind))
         if re.fullmatch(r"[A-Za-z_]\w*", name):
@@ -320,7 +321,7 @@ class ShellState:
     def assign_array(self, name: str, words: tuple[Word, ...]) -> None:
         """Take `NAME=(WORDS)`, `NAME+=(WORDS)` and `NAME=([KEY]=VALUE ...)`."""
         name, is_added = name.rstrip("+="), name.endswith("+=")
-        if words and all(_PAIR.match(word.text) for word in words):
+        if any(_PAIR.match(word.text) for word in words):
             self.forget(name, is_exported=False, why="a table")
             return
         is_set = name in self.values

@@ -1,1 +1,1 @@
-"""Files of tasks (Makefile, justfile, package.json, Dockerfile ...), and the launches in them. Pure."""
+"""Files of tasks (Makefile, justfile, package.json, pyproject.toml ...), and the launches in them. Pure."""

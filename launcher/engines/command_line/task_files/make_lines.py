@@ -1,6 +1,5 @@
 """The variables and rules of a Makefile, its lines read as make reads them. Pure."""
 
-import posixpath
 from collections.abc import Iterator, Mapping
 
 from launcher.engines.command_line.shell.bracket_tests import Files
@@ -33,6 +32,7 @@ _OTHER_END = re.compile(r"(?P<end>else|endif)[ \t]*")
 _PAIR = re.compile(r"\"(?P<a>[^\"]*)\"[ \t]+[\"'](?P<b>.*)[\"']|'(?P<c>[^']*)'[ \t]+[\"'](?P<d>.*)[\"']")
 _INCLUDE = re.compile(r"(?P<kind>-?include|sinclude)[ \t]+(?P<names>.*)")
 _OTHER = re.compile(r"(?:un(?:export|define)|export|vpath|load|-load)\b[ \t]*(?P<names>.*)")
+_CALLS = re.compile(r"\$[({](?:call|foreach|if)[ \t]")
 _COMMENT = re.compile(r"(?<!\\)#.*", re.DOTALL)
 _CONTINUED = re.compile(r"(?:(?<![ \t])[ \t]++)?\\\n[ \t]*")
 _UNDECIDED = "the text does not decide it, and what it sets has no value"
@@ -204,7 +204,10 @@ class Makefile:
                 for name in names:
                     self.values.values.pop(name, None)
         elif line.startswith("$") and closing(line, 1) == len(line) - 1 if len(line) > 1 else False:
-            if as_shell(self.values.expand(line)).strip():
+            text = self.values.expand(line)
+            if _CALLS.match(line) and decided(text) is None:
+                self.said.append(say_left_out(f"{line}: {_UNREAD}"))
+            elif as_shell(text).strip():
                 return False
             if self.values.fails and self._runs:
                 self.said.append("exit 1")
@@ -219,7 +222,7 @@ class Makefile:
         if text is not None and self.included < _MOST_FILES:
             self.read(text)
             self.targets = None
-        elif self.files is None or kind == "include" or posixpath.isabs(name) or self._runs is None:
+        elif self.files is None or kind == "include" or self._runs is None or re.search(r"^/|[$*?\[]", name):
             is_settings = re.fullmatch(r"[\w./-]*\.?env[\w.-]*", name) is not None
             guard = "" if kind == "include" and self._runs else f"[ -f {name} ] && "
             self.said.append(

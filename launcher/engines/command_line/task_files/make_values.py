@@ -24,7 +24,11 @@ _GIVEN = re.compile(r"(?:\w+_)?(?:ARGS|FLAGS|OPTS|OPTIONS)|(?:\w+_)?(?:args|flag
 _BUILT_IN = {"MAKE": "make", "RM": "rm -f", "SHELL": "/bin/sh"}
 _RUNNING = ("MAKECMDGOALS", "MAKEFILE_LIST", "MAKEFLAGS", "MAKELEVEL")  # which make sets itself
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_SET = re.compile(r"([^\s:#=?+!]+)[ \t]*(?::{0,3}|[?+!])=")
+_SET = re.compile(
+    r"(?P<name>[A-Za-z_]\w*)[ \t]*(?::{0,3}|[?+!])=.*|[^=]*:[ \t]*;[ \t]*@?(?::|true)", re.ASCII
+)
+"""A variable; or a rule that starts nothing, for words behind `make TARGET`."""
+
 _DEEPEST = 50
 _MOST, _LONGEST = 100_000, 2_000_000  # expansions of a file, and their characters
 
@@ -105,6 +109,7 @@ class MakeValues:
         self.own: Mapping[str, MakeValue] = {}  # of the target whose recipe is read
         self.is_open = False  # whether a file that was not read may set others
         self.fails = False  # $(error ...)
+        self.unread = ""  # what may set anything, and make rules
         self._left, self._count, self._depth = _LONGEST, 0, 0
 
     def find(self, name: str) -> MakeValue | None:
@@ -156,7 +161,10 @@ class MakeValues:
         function = _FUNCTION.fullmatch(inner.lstrip())
         if function is not None and (function["name"] in _TEXTS or function["name"] in _ASKING):
             return self._function(function["name"], function["given"], shown)
-        if function is not None and _PLAIN_NAME.fullmatch(function["name"]):
+        if function is not None:
+            name = function["given"].partition(",")[0].strip()
+            called = self.find(name) if function["name"] == "call" else None
+            self._perhaps(called.text if called is not None else "")
             return opened(f"$({self.expand(inner)})")
         replaced = _REPLACED.fullmatch(inner)
         if replaced is None:
@@ -174,8 +182,9 @@ class MakeValues:
             return self.expand(found.text)
         if _GIVEN.fullmatch(name) and not self.is_open:
             return ""
-        is_open = self.is_open or name in _RUNNING or not _PLAIN_NAME.fullmatch(name)
-        return f"{_OPEN if is_open else _UNSET}${{{_MARKED.sub(_shown, name)}}}{_END}"
+        if not _PLAIN_NAME.fullmatch(name):  # no `${a-b}`, which to a shell has a default
+            return opened(f"$({name})")
+        return f"{_OPEN if self.is_open or name in _RUNNING else _UNSET}${{{name}}}{_END}"
 
     def _function(self, name: str, given: str, shown: str) -> str:
         if name in _ASKING:
@@ -196,8 +205,16 @@ class MakeValues:
         first, *rest = split_given(given, 3)
         asked = decided(self.expand(first.strip()))
         if asked is None:
+            self._perhaps(*rest)
             return opened(shown)
         return self.expand((rest[0] if asked.strip() else "".join(rest[1:2])) if rest else "")
+
+    def _perhaps(self, *texts: str) -> None:
+        """Take what `$(eval ...)` sets in texts that make may use."""
+        fails = self.fails
+        for text in texts:
+            self.expand(text)
+        self.fails = fails
 
     def any_of(self, given: str, shown: str) -> str:
         """`$(or A,B)`."""
@@ -225,8 +242,13 @@ class MakeValues:
 
     def read(self, given: str, _: str) -> str:
         """`$(eval LINES)`, which are not read: what they set has no value."""
-        for name in _SET.findall(as_shell(self.expand(given))):
-            self.values[name] = MakeValue(opened(f"$({name})"), is_simple=True)
+        lines = as_shell(self.expand(given)).replace("\\\n", " ").split("\n")
+        for line in filter(str.strip, lines):
+            found = _SET.fullmatch(line.strip())
+            if found is None:
+                self.unread = f"$(eval {given})"
+            elif found["name"]:
+                self.values[found["name"]] = MakeValue(opened(f"$({found['name']})"), is_simple=True)
         return ""
 
     def say(self, given: str, _: str) -> str:

@@ -69,6 +69,7 @@ def _task(file: Makefile, name: str) -> Task:
         for raw, is_sure in tuple(file.recipes[name])
         for line, is_ignored in _commands(values, raw)
     ]
+    _require_read(values)
     values.own = {}
     lines = [line for line, _ in commands] if file.has_one_shell else apart(commands)
     return Task(name, "\n".join(lines), tuple(needs), head="\n".join(head), is_certain=False)
@@ -157,7 +158,18 @@ def _read(text: str, environ: Mapping[str, str], files: Files | None) -> Makefil
     if not _TARGET.search(text) and not _BESIDE.search(text):
         return None
     makefile = Makefile(environ, files)
-    return makefile if makefile.read(text) else None
+    if not makefile.read(text):
+        return None
+    _require_read(makefile.values)
+    return makefile
+
+
+def _require_read(values: MakeValues) -> None:
+    if values.unread:
+        raise CommandRefused(
+            f"the Makefile has {values.unread}, which is not read, and may set anything",
+            "paste what make -n TARGET prints",
+        )
 
 
 def _with_tabs(text: str) -> str:
