@@ -1,5 +1,7 @@
 """What lint says of a script: faults with their places, and what was not judged."""
 
+from collections.abc import Iterable
+
 from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
 from preflight.script.rules.registry import Level
@@ -32,3 +34,8 @@ class LintResult:
     def errors(self) -> int:
         """How many findings are errors."""
         return sum(finding.level is Level.ERROR for finding in self.findings)
+
+
+def places_of(found: Iterable[LintFinding]) -> set[tuple[str, CodeLocation]]:
+    """Return where which rules find something."""
+    return {(item.code, item.place) for item in found}

@@ -6,54 +6,20 @@ from functools import lru_cache, partial
 
 from preflight import regex as re
 from preflight.facts.script import CodeLocation
-from preflight.frozen import dataclass
 from preflight.script.bounds import no_collections
 from preflight.script.findings import LintFinding as LintFinding  # noqa: PLC0414 - what lint() returns
 from preflight.script.findings import LintResult as LintResult  # noqa: PLC0414
-from preflight.script.interpreter.branch_conditions import CPU, ONE_PROCESS, RANK_0, UNCALLED
-from preflight.script.interpreter.events import ScriptEvent
-from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.program import ProgramReader
-from preflight.script.interpreter.switches import can_be_combined, closed_switches
-from preflight.script.interpreter.unreached_code import RemainderReader
-from preflight.script.interpreter.values import Value
-from preflight.script.libraries.call_table import LibraryModel
+from preflight.script.findings import places_of
+from preflight.script.optional_branches import found_behind_options
 from preflight.script.rules.all_rules import RULES
-from preflight.script.rules.certainty import LOWER, OF_ALL_RANKS, OF_OLD_GPUS, UNREAD, concerns, doubted
-from preflight.script.rules.registry import Level, RuleHit, rules_of
+from preflight.script.rules.certainty import OF_OLD_GPUS, SEVERITY, concerns
+from preflight.script.rules.registry import Level, RuleHit
 from preflight.script.source import Finder, Source, Sources, spawns_ranks
 from preflight.script.syntax_trees import Parser
 from preflight.script.target import ASSUMED_CAPABILITIES, RankTarget, differ_by_gpu
+from preflight.script.target_run import TargetRun, read_as
 
 _IGNORE = re.compile(r"#\s*gpulaunch:\s*ignore(?:\[([A-Z0-9,\s]+)\])?")
-_RANK = {Level.INFO: 0, Level.WARNING: 1, Level.ERROR: 2}
-_MOST_SWITCHES = 8
-_MAX_RELATED = 8
-_OF_RANKS = OF_ALL_RANKS | {f"R4{number:02}" for number in range(1, 15)}
-"""Faults of what several ranks do; a script without ranks by default has none of them then."""
-_OF_SCALERS = frozenset({"P116", "P119", "P128", "P129"})
-"""Faults of what a scaler has scaled; an option that turns it on brings them with it."""
-_TRAININGS = frozenset({"step", "scaler step", "train", "scaled"})  # events of scripts that train
-_SIGNS = _TRAININGS | {"backward", "unknown step", "sharded"}
-"""Events of a training of which not all may be known: what a script trains with was reached."""
-
-
-@dataclass(slots=True)
-class _TargetRun:
-    """One run of the interpreter: its hits, and what precision each place asked for."""
-
-    hits: dict[tuple[str, CodeLocation], RuleHit]
-    requested: dict[CodeLocation, Value]
-    parts: dict[CodeLocation, tuple[CodeLocation, ...]]
-    complete: bool
-    sources: Sources
-    asked_gpu: bool = False  # it may differ on other GPUs
-    trains: bool = False  # something steps an optimizer, or a Trainer trains
-    reached: bool = False  # a training of which not all may be known
-    grouped: bool = False  # ranks make a process group
-    excesses: tuple[str, ...] = ()
-    switches: tuple[str, ...] = ()  # that are off, and may open a branch that was left out
-    read_rest: Callable[[], list[str]] = list  # reads what may train and was not reached; returns what
 
 
 def lint(
@@ -106,20 +72,25 @@ def _judge(
         source = fresh().add(path, text)
         if spawns_ranks(source, parser):
             targets = [replace(target, spawns=True) for target in targets]
-    readings = _readings(fresh, text, path, targets)
-    with_switches = _with_switches(text, path, readings[-1], targets[-1], fresh)
+
+    def read(kind: RankTarget) -> TargetRun:
+        return read_as(fresh(), text, path, kind)
+
+    def findings(kind: RankTarget, run: TargetRun) -> list[LintFinding]:
+        return _merged((kind,), (run,), certain=True)
+
+    readings = _readings(targets, read)
+    with_switches = found_behind_options(targets[-1], readings[-1], read, findings)
     problems = readings[0].sources.problems
-    alone = (
-        () if with_switches else _read_rest(readings, targets, lambda kind: _read(fresh(), text, path, kind))
-    )
+    alone = () if with_switches else _read_rest(readings, targets, read)
     for reading in readings:
         reading.read_rest = list  # which holds the reading in turn: a circle of all that was read
     merged = _merged(targets, readings, certain=certain)
     merged += _disagreements(targets, readings, certain=certain)
     sources = readings[0].sources
-    worse = _places([item for item in with_switches if item.level is not Level.INFO])
+    worse = places_of([item for item in with_switches if item.level is not Level.INFO])
     merged = [item for item in merged if (item.code, item.place) not in worse]
-    merged += [item for item in with_switches if (item.code, item.place) not in _places(merged)]
+    merged += [item for item in with_switches if (item.code, item.place) not in places_of(merged)]
     merged += [*_notebook_lines(sources), *_newer_syntax(parser)]
     merged += _other_halves(merged)
     shown = [item for item in merged if not _ignored(item, sources)]
@@ -132,7 +103,7 @@ def _judge(
 
 
 def _read_rest(
-    readings: list[_TargetRun], targets: Sequence[RankTarget], read: Callable[[RankTarget], _TargetRun]
+    readings: list[TargetRun], targets: Sequence[RankTarget], read: Callable[[RankTarget], TargetRun]
 ) -> tuple[str, ...]:
     """Read what may train and was not reached, where nothing trains that was; return the names of it."""
     if any(reading.reached or not reading.complete for reading in readings):
@@ -146,61 +117,6 @@ def _read_rest(
             done.add(id(readings[number]))
             names |= dict.fromkeys(readings[number].read_rest())
     return tuple(names)
-
-
-def _places(found: Sequence[LintFinding]) -> set[tuple[str, CodeLocation]]:
-    return {(item.code, item.place) for item in found}
-
-
-def _is_new(item: LintFinding, plain: _TargetRun) -> bool:
-    """Whether the default arguments leave a fault out, or all but a note of it."""
-    known = plain.hits.get((item.code, item.place))
-    return known is None or known.level is Level.INFO
-
-
-def _with_switches(
-    text: str, path: str, plain: _TargetRun, target: RankTarget, fresh: Callable[[], Sources]
-) -> list[LintFinding]:
-    """Return the faults of branches that the default arguments leave out, with their condition.
-
-    Each is one level lower than in a branch that runs, unless the script trains with this option only: then
-    a launch gives it. A fault of a scaler that it turns on, and of ranks that the script has with it only,
-    is a warning at least. Nothing where the arguments are known, for what they leave out does not run.
-    """
-    if target.args is not None or not plain.complete:
-        return []
-    found: dict[tuple[str, CodeLocation], LintFinding] = {}
-
-    def more_with(switches: tuple[str, ...]) -> list[LintFinding] | None:
-        given = replace(target, switches=switches)
-        reading = _read(fresh(), text, path, given)
-        if len(switches) > 1 and plain.trains and not reading.trains:
-            return None
-        more = [
-            item
-            for item in _merged((given,), (reading,), certain=True)
-            if item.level is not Level.INFO and _is_new(item, plain)
-        ]
-        if reading.trains and not plain.trains:
-            return more
-        of_ranks = reading.grouped and not plain.grouped
-        kept = _OF_SCALERS | _OF_RANKS if of_ranks else _OF_SCALERS
-        return [_lowered(item, keep_warning=item.code in kept) for item in more]
-
-    switches = plain.switches[:_MOST_SWITCHES]
-    together = tuple(filter(can_be_combined, switches))
-    more = more_with(together) if len(together) > 1 else None  # None: that shows nothing of each
-    for flag in switches:
-        if more is not None and flag in together and _places(more) <= found.keys():
-            continue  # most change nothing, and another has brought the rest
-        for item in more_with((flag,)) or ():
-            key = (item.code, item.place)
-            found.setdefault(key, replace(item, message=f"{item.message}, with {flag}"))
-    return list(found.values())
-
-
-def _lowered(item: LintFinding, *, keep_warning: bool) -> LintFinding:
-    return item if keep_warning and item.level is Level.WARNING else replace(item, level=LOWER[item.level])
 
 
 def _not_python(path: str, error: SyntaxError) -> LintResult:
@@ -234,83 +150,21 @@ def _position(place: CodeLocation) -> tuple[str, int, int]:
     return place.path, place.line, place.column
 
 
-def _readings(
-    fresh: Callable[[], Sources], text: str, path: str, targets: Sequence[RankTarget]
-) -> list[_TargetRun]:
+def _readings(targets: Sequence[RankTarget], read: Callable[[RankTarget], TargetRun]) -> list[TargetRun]:
     """Return a reading for each target; most scripts read the same whatever the GPU, and need only one."""
-    readings: list[_TargetRun] = []
+    readings: list[TargetRun] = []
     for target in targets:
         same = (
             reading
             for known, reading in zip(targets, readings, strict=False)
             if not reading.asked_gpu and differ_by_gpu(known, target)
         )
-        readings.append(next(same, None) or _read(fresh(), text, path, target))
+        readings.append(next(same, None) or read(target))
     return readings
 
 
-def _read(sources: Sources, text: str, path: str, target: RankTarget) -> _TargetRun:
-    source = sources.add(path, text)
-    reading = _TargetRun({}, {}, {}, complete=True, sources=sources)
-
-    def listen(it: Interpreter, event: ScriptEvent) -> None:
-        if event.name in ("accelerator", "lightning", "arguments"):
-            thing = it.thing(event.ref)
-            if thing is not None:
-                words = ("mixed_precision", "precision", "bf16", "fp16")
-                spots = [event.call.at(word) for word in words if event.call and word in event.call.kwargs]
-                reading.requested.setdefault((spots or [event.place])[0], thing.get("requested"))
-                reading.parts.setdefault((spots or [event.place])[0], (*spots[1:], event.place))
-        if it.contexts and _runs_elsewhere(it):
-            return
-        reading.trains = reading.trains or event.name in _TRAININGS
-        reading.reached = reading.reached or event.name in _SIGNS
-        if event.name == "process group" and UNCALLED not in it.contexts:
-            reading.grouped = True
-        first_rank = RANK_0 in it.contexts
-        for code, judge in rules_of(event.name):
-            if not (first_rank and code in OF_ALL_RANKS):
-                for hit in judge(it, event):
-                    _keep(reading.hits, code, doubted(it, hit, code))
-
-    it = ProgramReader(sources, target, LibraryModel(), listen)
-    it.run(source)
-    if not it.complete:
-        it.contexts.append(UNREAD)
-    listen(it, ScriptEvent("end", CodeLocation(path, 1)))
-    reading.complete, reading.asked_gpu = it.complete, it.asked_gpu
-    reading.excesses = tuple(it.excesses)
-    reading.switches = closed_switches(it)
-
-    def read_rest() -> list[str]:
-        names = RemainderReader(it, source).read()
-        reading.asked_gpu = it.asked_gpu
-        return names
-
-    if it.complete and not (reading.reached or target.switches):
-        reading.read_rest = read_rest  # which keeps all that was read: of most scripts nothing is left
-    return reading
-
-
-def _runs_elsewhere(it: Interpreter) -> bool:
-    """Whether the branch that is being read runs in no launch like the target."""
-    if ONE_PROCESS in it.contexts and it.target.processes != 1:
-        return True
-    return CPU in it.contexts and it.target.capability is not None
-
-
-def _keep(hits: dict[tuple[str, CodeLocation], RuleHit], code: str, hit: RuleHit) -> None:
-    before = hits.get((code, hit.place))
-    if before is None:
-        hits[code, hit.place] = hit
-        return
-    related = tuple(dict.fromkeys((*before.related, *hit.related)))[:_MAX_RELATED]
-    worse = hit if _RANK[hit.level] > _RANK[before.level] else before
-    hits[code, hit.place] = worse if worse.related == related else replace(worse, related=related)
-
-
 def _merged(
-    targets: Sequence[RankTarget], readings: Sequence[_TargetRun], *, certain: bool
+    targets: Sequence[RankTarget], readings: Sequence[TargetRun], *, certain: bool
 ) -> list[LintFinding]:
     keys = dict.fromkeys(key for reading in readings for key in reading.hits)
     found = []
@@ -323,7 +177,7 @@ def _merged(
         if not where:
             continue
         hits = [hit for _, hit in where]
-        worst = max(hits, key=lambda hit: _RANK[hit.level])
+        worst = max(hits, key=lambda hit: SEVERITY.index(hit.level))
         if len(hits) < len(readings):
             worst = _only_some(worst, code, [target for target, _ in where], certain=certain)
         related = _elsewhere(place, [spot for hit in hits for spot in hit.related])
@@ -366,7 +220,7 @@ def _capability(target: RankTarget) -> str:
 
 
 def _disagreements(
-    targets: Sequence[RankTarget], readings: Sequence[_TargetRun], *, certain: bool
+    targets: Sequence[RankTarget], readings: Sequence[TargetRun], *, certain: bool
 ) -> list[LintFinding]:
     """P120: the script chooses its precision from the GPU of this process, so ranks may disagree."""
     found = []

@@ -1,4 +1,4 @@
-"""Rules P119, P128 and P129: which of scale(), step() and update() a loop with a scaler leaves out."""
+"""Rules P119, P128, P129 and P134: what a loop with a scaler leaves out, or does twice."""
 
 import ast
 from collections.abc import Iterator
@@ -195,3 +195,29 @@ def _stepped_plainly(it: Interpreter) -> Iterator[RuleHit]:
     for place in dict.fromkeys(places):
         message = "this steps with gradients that the scaler's scale() has multiplied"
         yield RuleHit(place, message, fix, Level.WARNING)
+
+
+@rule("P134", "unscale", "scaler update")
+def unscaled_twice(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """scaler.unscale_(optimizer) in each turn, and scaler.update() in some of them only.
+
+    With accumulated gradients the second turn stops: "unscale_() has already been called on this optimizer
+    since the last update()". It belongs beside scaler.step(optimizer), in the turns that step.
+    Source: torch/amp/grad_scaler.py; reproduced with torch 2.13.
+    """
+    if event.name == "scaler update":
+        for number, thing in it.state.heap.items():
+            if thing.get("taken_out") != NONE:  # an optimizer of the script's own class too
+                it.change(number, taken_out=NONE)
+        return
+    scaler, ref = it.thing(event.ref), event.values["optimizer"]
+    if not isinstance(ref, Ref) or scaler is None:
+        return
+    before = it.attr(ref, "taken_out")
+    it.change(ref.id, taken_out=TRUE)
+    updated = {owner for owner, _ in calls_by_owner(it, "update")}
+    if it.loop_depth and TRUE in alternatives(before) and not it.tests and scaler.place in updated:
+        level = Level.WARNING if scaler.get("touched") == TRUE else Level.ERROR
+        message = "unscale_() runs in each turn of the loop, and update() in some only"
+        fix = "unscale_() beside scaler.step(optimizer), in the turns that step"
+        yield RuleHit(event.place, message, fix, level)

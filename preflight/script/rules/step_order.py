@@ -1,4 +1,4 @@
-"""Rules P134 to P137: what of a training step is done twice, too early, never, or to something else."""
+"""Rules P135 to P137: what of a training step is done too early, never, or to something else."""
 
 import ast
 from collections.abc import Iterator
@@ -21,33 +21,6 @@ from preflight.script.interpreter.values import (
 )
 from preflight.script.rules.method_calls import calls_by_owner, note_call
 from preflight.script.rules.registry import Level, RuleHit, rule
-
-
-@rule("P134", "unscale", "scaler update")
-def unscaled_twice(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
-    """scaler.unscale_(optimizer) in each turn, and scaler.update() in some of them only.
-
-    With accumulated gradients the second turn stops: "unscale_() has already been called on this optimizer
-    since the last update()". It belongs beside scaler.step(optimizer), in the turns that step.
-    Source: torch/amp/grad_scaler.py; reproduced with torch 2.13.
-    """
-    if event.name == "scaler update":
-        for number, thing in it.state.heap.items():
-            if thing.get("taken_out") != NONE:  # an optimizer of the script's own class too
-                it.change(number, taken_out=NONE)
-        return
-    scaler, ref = it.thing(event.ref), event.values["optimizer"]
-    if not isinstance(ref, Ref) or scaler is None:
-        return
-    before = it.attr(ref, "taken_out")
-    it.change(ref.id, taken_out=TRUE)
-    updated = {owner for owner, _ in calls_by_owner(it, "update")}
-    if it.loop_depth and TRUE in alternatives(before) and not it.tests and scaler.place in updated:
-        level = Level.WARNING if scaler.get("touched") == TRUE else Level.ERROR
-        message = "unscale_() runs in each turn of the loop, and update() in some only"
-        fix = "unscale_() beside scaler.step(optimizer), in the turns that step"
-        yield RuleHit(event.place, message, fix, level)
-
 
 _QUIET = (
     r"zero_grad|step(?=\(\w*\))|update(?=\(\d*\))|unscale_|clip_grad_\w+|(?:master_)?parameters|no_grad|is\w*"
