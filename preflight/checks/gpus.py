@@ -90,8 +90,9 @@ def no_gpu_is_lost(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
         facts = (getattr(gpu, name) for name in Gpu.__dataclass_fields__)
         codes = {fact.code for fact in facts if isinstance(fact, Missing)}
         if "gpu-lost" in codes:
+            place = f", at {gpu.pci_bus_id}" if isinstance(gpu.pci_bus_id, str) else ""
             yield Problem(
-                "the GPU is lost: it no longer answers on the bus",
+                f"the GPU is lost: it no longer answers on the bus{place}",
                 "ask the administrator to power-cycle the host (a warm reboot may not be enough)",
                 gpu=gpu.index,
             )

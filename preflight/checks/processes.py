@@ -107,7 +107,9 @@ def _clean(facts: HostFacts) -> str:
 
 def _why_unseen(facts: HostFacts, pid: int) -> str:
     if isinstance(facts.processes, Missing):
-        return f"; whether it is live is not known: {facts.processes.reason}"
+        is_saved = facts.processes.code == "not-asked"  # beside the output of ps, which is not read
+        why = "nvidia-smi does not say it" if is_saved else facts.processes.reason
+        return f"; whether it is live is not known: {why}"
     identity = facts.identity
     if isinstance(identity, Identity) and not identity.initial_pid_namespace:
         return "; it may be outside this container, or of a user whose files are hidden, so it is not judged"

@@ -32,7 +32,7 @@ from preflight.smi_reports.repeated_recordings import (
     split_at,
 )
 from preflight.smi_reports.short_outputs import LSPCI, list_tree, lspci_gpus
-from preflight.smi_reports.surroundings import closed_xml
+from preflight.smi_reports.surroundings import ERRORS, closed_xml
 from preflight.smi_reports.system_reports import COLLECTED, INFORMATION, collected_tree, information_tree
 from preflight.smi_reports.table import (
     MAX_GPUS,
@@ -55,10 +55,7 @@ _ASKED_GPU = re.compile(r"nvidia-smi\b(?=[^\n]* -q)[^\n]* (?:-i|--id)[ =]?(\d{1,
 WHICH_IS_UNKNOWN = "which is not known"
 _LONGEST_ERROR = 4000  # a page that merely quotes an error message is not a recording of one
 _ERROR_LINES = 4
-ERRORS = (
-    r"^[^\S\n]*(NVIDIA-SMI has failed|Failed to (?:initialize|properly shut down) NVML|No devices were found"
-    r"|Unable to determine the |NVIDIA-SMI couldn't find)"
-)
+ERROR_LINE = rf"^[^\S\n]*({ERRORS})"
 _ROW = r"^\|[^\S\n]*\d{1,4}[^\S\n]+\S[^|\n]*\|[^\S\n]*(?:[0-9A-F]{4,8}:)?[0-9A-F]{2}:[0-9A-F]{2}\.\d "
 CSV_NAMES = (
     r"^(?![^\n]{0,400}\b(?:pid|retired_pages\.address)\b)(\w[\w.]*( \[[\w/%]+\])?, *)*"
@@ -122,7 +119,7 @@ def _error(text: str) -> Facts | None:
     listed = bare_facts(text) if re.search(ROW, text, re.MULTILINE | re.IGNORECASE) else None
     if listed is not None:
         return listed  # beside a GPU that is lost
-    found = re.search(ERRORS, text, re.MULTILINE | re.IGNORECASE)
+    found = re.search(ERROR_LINE, text, re.MULTILINE | re.IGNORECASE)
     paragraph = re.split(r"\n(?:\n|```)", text[found.start() :], maxsplit=1)[0] if found else text
     lines = [line for line in paragraph.split("\n") if not AT_PROMPT.match(line)][:_ERROR_LINES]
     excuse = smi_error("\n".join(lines)) if len(text) <= _LONGEST_ERROR else None
@@ -373,7 +370,7 @@ FORMS = (
     Form(PROCESS_ROW, _process_rows),
     Form(r"^[^\n]{0,80}nvidia-smi .{0,200}--query-gpu=\S+", _csv),
     Form(CSV_NAMES, _csv),
-    Form(ERRORS, _error),
+    Form(ERROR_LINE, _error),
     Form(rf"^.{{0,400}}?{NO_PROGRAM}", _error),
     Form(COLLECTED, lambda text: _tree_facts(collected_tree(text))),
     Form(INFORMATION, lambda text: _tree_facts(information_tree(text))),

@@ -11,8 +11,9 @@ from math import prod
 from preflight import regex as re
 from preflight.smi_reports.excerpt import ABOUT_GPUS
 from preflight.smi_reports.gpustat import HEAD
+from preflight.smi_reports.surroundings import ERRORS, OF_LOG
 
-_NAME = r"[A-Za-z0-9][\w.-]{0,252}"
+_NAME = rf"(?!{OF_LOG}(?![\w.-]))[A-Za-z0-9][\w.-]{{0,252}}"
 _TITLE = r"(?!(?!(?:\d+\.){3}\d)[\d.]+(?![\w.-]))[A-Za-z0-9][A-Za-z0-9.-]{0,252}"
 """Of a host alone: without underscores, and not a number or a version, but an address."""
 _PREFIXES = (
@@ -27,15 +28,19 @@ _PREFIXES = (
 _LEAST_PREFIXED = 0.9
 _FIRST_LINE = re.compile(
     r"\| *NVIDIA-SMI \d|=NVSMI LOG=|<\?xml |GPU 0: [^\n]*\(UUID: |(?:timestamp|index|name|uuid), [a-z]"
-    r"|NVIDIA-SMI has failed|Failed to initialize NVML|No devices were found"
+    rf"|{ERRORS}"
 )
 _TIME = re.compile(
-    r"(?:[A-Z][a-z]{2} +\d{1,2} |\d{4}.\d\d.\d\d[T ])?\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"
+    r"(?:[A-Z][a-z]{2},? )?"
+    r"(?:[A-Z][a-z]{2} +\d{1,2} |(?:\d{2,4}[/.-]\d\d[/.-]\d{2,4}|\d\d.[A-Z]\w\w.\d{4})[T: ]|[IWEF]\d{4} )?"
+    r"\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d| ?[AaPp][Mm]\b)?(?: \d{4}\b)?"
 )
-_SOME_TIME, _LONGEST_TAG = "0", 100
+_SOME_TIME, _LONGEST_TAG = "_", 100
 _WORD_OF_TAG = re.compile(r"([\w.-]+)")
-_NAME_IN_TAG = re.compile(r"(?![A-Z]+$|(?:std)?(?:out|err)$)[A-Za-z][\w.-]*|(?:\d{1,3}\.){3}\d{1,3}")
-"""Not a level or a stream of a log; numbers alone are times, pids, and lines of a program."""
+_NAME_IN_TAG = re.compile(rf"(?![A-Z]+$)(?=[A-Za-z]|(?:\d+\.){{3}}\d+$){_NAME}")
+_NUMBER = re.compile(r"\d{1,7}")  # longer ones are times
+_OF_RANK = re.compile(r"[\d.]*|(?i:pid|rank|task|node|host|worker|replica)")
+"""What is in front of a number that a host may have: others are times, steps, and lines of a program."""
 _COLLECTOR = re.compile(r"(?:pdsh@[\w.-]+|clush|srun): ")  # what a collector says itself
 _HEADINGS = (
     re.compile(
@@ -106,7 +111,9 @@ def _tag_of_hosts(text: str) -> "re.Pattern[str] | None":
     *gaps, last = [re.escape(gap).replace(r"\ ", " +") for gap in tags[0][::2]]
     unlike = [at for at, each in enumerate(words) if len(each) > 1]
     named = [at for at in unlike if all(map(_NAME_IN_TAG.fullmatch, words[at]))]
-    named = named or [at for at in unlike if gaps[at] != ":" and all(map(str.isdecimal, words[at]))]
+    before = ["", *tags[0][1::2]]
+    ranks = [at for at in unlike if gaps[at] != ":" and _OF_RANK.fullmatch(before[at])]
+    named = named or [at for at in ranks if all(map(_NUMBER.fullmatch, words[at]))]
     host = next((at for at in named if gaps[at].endswith("@")), *named[:1] or [-1])
     known = [next(iter(each)) if len(each) == 1 else "" for each in words]
     shapes = [re.escape(word) if word[:1].isalpha() else rf"(?:{_TIME.pattern}|[\w.+-]+)" for word in known]

@@ -30,10 +30,12 @@ _MOMENT = re.compile(
 )
 """When a recording was made: of --query-gpu, and of the others. Sessions hold the times of logins, too."""
 
-_OF_SOME = re.compile(
+OF_SOME = re.compile(
     r"nvidia-smi\b[^\n]* (?:-i|--id)\b|\b(?:docker|podman|nerdctl|crictl|kubectl|apptainer|singularity|srun) "
+    r"[^\n]* (?:\S*/)?(?:nvidia-smi|(?:ba|z)?sh|shell)\b|\b(?:salloc|ssh) "
 )
-"""A call for some of a host's GPUs, or where others are hidden."""
+"""A call for some of a host's GPUs, where others are hidden, or on another host."""
+_NEAR = 400  # characters above a recording, in which its call is
 _NEAR_MIB = 64  # between what one GPU uses at two times
 _MOST_UNNAMED = 16  # GPUs of one host; more rows without a name are those of a loop
 
@@ -77,7 +79,7 @@ def latest(trees: list[Tree], texts: list[str], are_whole: Sequence[bool] = ()) 
     *_, last = longest = [at for at in order if len(ids[at]) == most]
     are_whole = are_whole or [*map(_shows_all, trees)]
     gone = _gone(ids[last], ids[newest])
-    if any(map(_OF_SOME.search, texts)):
+    if OF_SOME.search(texts[newest - 1][-_NEAR:] + texts[newest]):
         gone = []
     if gone and (not _are_in_line(ids[last], ids[newest]) or are_whole[newest]):
         lost = [{"product_name": LOST, "uuid": LOST, "pci": {"bus_id": bus}} for bus in gone]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import takewhile
 from typing import Any
 
 from preflight import regex as re
@@ -11,7 +12,7 @@ from preflight.smi_reports.compute_apps import processes_by_gpu
 from preflight.smi_reports.forms import (
     AT_PROMPT,
     CSV_NAMES,
-    ERRORS,
+    ERROR_LINE,
     WHICH_IS_UNKNOWN,
     bare_facts,
     gpustat_facts,
@@ -22,7 +23,7 @@ from preflight.smi_reports.forms import (
     unquoted,
 )
 from preflight.smi_reports.gpustat import ROW as GPUSTAT_ROW
-from preflight.smi_reports.repeated_recordings import differ
+from preflight.smi_reports.repeated_recordings import OF_SOME, differ
 from preflight.smi_reports.short_outputs import LSPCI, lspci_gpus
 from preflight.smi_reports.table import SHORT_BUS, unreachable
 from preflight.smi_reports.wrapped_lines import MONITOR
@@ -56,13 +57,16 @@ _PROSE = re.compile(r"(?:[A-Za-z']+,? ){4}[a-z]+")
 def _last_words(text: str, gpus: list[Facts]) -> Facts | None:
     """Return the error that a later call of nvidia-smi printed, behind the GPUs that it listed before.
 
-    One that an author writes a sentence above, or that is of a GPU that no list has, is of no later call.
+    One that an author writes a sentence above, that is of a GPU that no list has, or that was printed in a
+    container or on another host, is of no later call.
     """
-    *_, found = [None, *re.finditer(ERRORS, text, re.MULTILINE)]
+    *_, found = [None, *re.finditer(ERROR_LINE, text, re.MULTILINE)]
     if found is None or isinstance(_read(text[found.end() :]).get("gpus"), list):
         return None
-    above = [line for line in text[: found.start()].split("\n") if line.strip()][-2:]
-    is_told = any(_PROSE.search(line) and not AT_PROMPT.match(line) for line in above)
+    above = [line for line in text[: found.start()].split("\n") if line.strip()]
+    below = [*takewhile(lambda line: not line.startswith(("|", "+")), reversed(above))]
+    is_told = any(_PROSE.search(line) and not AT_PROMPT.match(line) for line in above[-2:])
+    is_told |= any(map(OF_SOME.search, below)) and not any(map(OF_SOME.search, above[: -len(below)]))
     words = text[found.start() :].split("\n\n", 1)[0]
     is_of_other = words.lstrip().startswith("Unable") and not any(
         str(gpu["pci_bus_id"]).endswith(bus[-SHORT_BUS:]) for bus in unreachable(words) for gpu in gpus
@@ -71,7 +75,7 @@ def _last_words(text: str, gpus: list[Facts]) -> Facts | None:
 
 
 def _sections(text: str) -> dict[str, str]:
-    """Return {options: output} of the last call of each command that is in front of its output.
+    """Return {options: outputs} of the calls of each command that is in front of its output.
 
     Without commands, of a text that has the table and the text of `-q`, both.
     """
@@ -88,7 +92,7 @@ def _sections(text: str) -> dict[str, str]:
         body = _RULE.split(re.sub(r"\A\n#{8,}\n", "\n", text[match.end() : end]))[0]
         if body.strip():
             options = re.sub(r"^(?:sudo )?\S*nvidia-smi(?:\.exe)? ?", "", match[1]).strip()
-            sections[options] = match[0] * ("-q" in options) + body
+            sections[options] = sections.get(options, "") + match[0] * ("-q" in options) + body
     return sections
 
 

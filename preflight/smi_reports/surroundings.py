@@ -70,6 +70,8 @@ _ESCAPE = re.compile(r'\\([rnt"\\])')
 # What is in front of the lines.
 _MARKS_OF_LINES = tuple(map(re.compile, (r">(?: |$)", r">", r"\[rank\d+\]: ?")))
 """What mails and torchrun put in front of every line, whatever the lines say."""
+OF_LOG = r"(?i:debug|info|notice|warn(?:ing)?|error|critical|fatal|(?:std)?(?:out|err)|MainThread|Thread-\d+)"
+"""A level, a stream or a thread: it names no host."""
 _LINE_NUMBER = re.compile(r" *(\d{1,9})(?: |$)")
 _MOST_MARKS = 16
 _QUOTE = re.compile(r"[>#|\s]{1,8}")
@@ -88,10 +90,12 @@ _HEAD = re.compile(
     r"|[a-z]{2,20}\.[a-z.]{2,20}(?: \[[\w/%]{1,5}\])?$))",
     re.MULTILINE,
 )
-_TIMED_ERROR = re.compile(
-    r"^([^\n]{0,40}\d\d:\d\d:\d\d[^\n]{0,40}?)(?:Failed to initialize NVML|NVIDIA-SMI has failed"
-    r"|No devices were found|Unable to determine the device handle)",
-    re.MULTILINE,
+ERRORS = (
+    r"(?:NVIDIA-SMI has failed|Failed to (?:initialize|properly shut down) NVML|No devices were found"
+    r"|Unable to determine the |NVIDIA-SMI couldn't find)"
+)
+_TAGGED_ERROR = re.compile(
+    rf"^([^\n]{{0,40}}\d\d:\d\d:\d\d[^\n]{{0,40}}?|\S{{1,60}}(?:[:\]>]| {{1,8}}\|) ?){ERRORS}", re.MULTILINE
 )
 _NEXT_LINES = 6  # lines below the first one by which its prefix is known to be one of every line
 _MARK = re.compile(r"[^,\n]{0,60}[\s\]:>]")  # in front of a CSV's names alone
@@ -180,10 +184,27 @@ def _without_pane(text: str) -> str:
 def plain_text(text: str) -> str:
     """Return a cleaned text without what quotes, line numbers and collectors put in front of its lines."""
     text = unwrapped(_with_left_edge(_without_marks(text)))
-    found = _HEAD.search(text) or _TIMED_ERROR.search(text)
-    if found is None:
+    heads, listings = dict[str, re.Match[str]](), [*_HEAD.finditer(text)]
+    for found in listings or _TAGGED_ERROR.finditer(text):
+        heads.setdefault(re.sub(r"\d+", "0", found[1]), found)
+    if not heads:
         return text
-    lines = text.split("\n")
+    lines, marks = text.split("\n"), [*heads.values()][:_MOST_MARKS]
+    belows = [_below(found, text, lines) if listings else lines for found in marks]
+    patterns = [_prefix(found[1], below) for found, below in zip(marks, belows, strict=True)]
+    prefixes = [pattern for pattern in patterns if pattern is not None]
+    if not prefixes:
+        first = marks[0]
+        is_csv = _MARK.fullmatch(first[1]) and _CSV_NAME.match(text, first.end(1))
+        return f"{text[: first.start()]}\n{text[first.end(1) :]}" if is_csv else text
+    prefix = re.compile("|".join(prefixes))
+    is_marked = all(found[1].strip() for found in marks)  # beside an indented block others are not
+    whole = join_pieces(lines, lambda _, line: is_marked and bool(line) and not prefix.match(line))
+    return "\n".join(prefix.sub("", line) for line in whole)
+
+
+def _below(found: "re.Match[str]", text: str, lines: list[str]) -> list[str]:
+    """Return the lines below a first line by which what is in front of it is known to be in front of all."""
     width = max(map(len, lines)) if _QUOTE.fullmatch(found[1]) else 0
     below = text[found.start() :].split("\n", 2 * _NEXT_LINES + 1)[: 2 * _NEXT_LINES + 1]
     following = [
@@ -191,15 +212,7 @@ def plain_text(text: str) -> str:
         for above, line in pairwise(below)
         if not width or line.startswith(found[1].rstrip()) or len(above) != width
     ]  # without what a terminal wrapped
-    if not found[1].strip():
-        following = _of_indented_block(following, found[1])
-    prefix = _prefix(found[1], following[:_NEXT_LINES])
-    if prefix is None:
-        is_csv = _MARK.fullmatch(found[1]) and _CSV_NAME.match(text, found.end(1))
-        return f"{text[: found.start()]}\n{text[found.end(1) :]}" if is_csv else text
-    is_marked = bool(found[1].strip())  # beside an indented block others are not
-    whole = join_pieces(lines, lambda _, line: is_marked and bool(line) and not prefix.match(line))
-    return "\n".join(prefix.sub("", line) for line in whole)
+    return (following if found[1].strip() else _of_indented_block(following, found[1]))[:_NEXT_LINES]
 
 
 def _with_left_edge(text: str) -> str:
@@ -310,24 +323,24 @@ def _decoded(quoted: str) -> str:
         return quoted[1:-1]
 
 
-def _prefix(first: str, following: list[str]) -> "re.Pattern[str] | None":
+def _prefix(first: str, following: list[str]) -> str | None:
     """Return the pattern of what is in front of every line, None where that is only in front of the first.
 
-    Its digits are left open: those of times, line numbers and processes change from line to line.
+    Its digits and levels are left open: those of times, line numbers and processes change from line to line.
     """
     marks, shape = first.rstrip(), re.sub(r"\d+", r"\\d{1,20}", re.escape(first.strip()))
     blanks = f"[ \\t]{{0,{len(first) - len(marks)}}}"
     shape = re.sub(r"\\\[(?:\\ )*", r"\\[ {0,8}", shape)  # [    1.234567] of the kernel
-    shape = re.sub(r"(?:\\ )+", " {1,8}", shape)
-    patterns = [f"^ *{shape}{blanks}"] if re.search(r"\d", first) else []
+    shape = re.sub(r"(?:\\ )+", " {1,8}", re.sub(rf"\b{OF_LOG}\b", lambda _: OF_LOG, shape))
+    patterns = [f"^ *{shape}{blanks}"] if re.search(rf"\d|\b{OF_LOG}\b", first) else []
     patterns.append(f"^{re.escape(marks)}{blanks}" if marks else f"^{re.escape(first)}")
     whole = [line for line in following if line.strip()]
-    for pattern in map(re.compile, patterns):
+    for pattern in patterns:
         # of a list of one GPU no line follows, and between quotes an author writes
         if (
             not whole
             or set(marks) == {">"}
-            or sum(1 for line in whole if pattern.match(line)) * 2 > len(whole)
+            or sum(1 for line in whole if re.match(pattern, line)) * 2 > len(whole)
         ):
             return pattern
     return None

@@ -95,12 +95,46 @@ def test_hosts_are_known_by_what_differs_in_front_of_their_lines(
         ("[2026-11-20 09:14:02] ", "[2026-11-20 09:15:02] "),
         ("1763629000.12 ", "1763629001.12 "),
         ("09:14 ", "09:15 "),
+        ("Fri Nov 20 09:14:02 2026 ", "Sat Nov 21 09:14:02 2026 "),
+        ("Thu Dec 31 23:59:59 2026 ", "Fri Jan  1 00:00:05 2027 "),
+        ("11/20/26 09:14:02 am ", "11/20/26 09:14:02 pm "),
+        ("11/20/26 09:14:02 ", "11/21/26 09:14:02 "),
+        ("[20/Nov/2026:09:14:02 +0000] ", "[01/Dec/2026:09:14:02 +0000] "),
+        ("I1120 09:14:02.000123 4242 smi.py:10] ", "W1121 09:15:02.000456 4242 smi.py:12] "),
+        ("1763629000123 ", "1763629060123 "),
+        ("Nov 20 09:14:02 node1 nvidia-smi[812]: ", "Nov 20 09:15:02 node1 nvidia-smi[977]: "),
+        ("INFO: ", "WARNING: "),
+        ("[info] ", "[warning] "),
+        ("INFO:root:", "ERROR:root:"),
+        ("stdout: ", "stderr: "),
+        ("09:14:02 MainThread smi ", "09:14:02 Thread-1 smi "),
+        ("Step 1: ", "Step 200: "),
+        ("[epoch 1] ", "[epoch 2] "),
+        ("iter=10 ", "iter=20 "),
         ("smi.log:1:", "smi.log:2:"),
     ],
 )
 def test_times_and_places_in_front_of_lines_are_of_no_other_host(one: str, two: str) -> None:
     text = "".join([*_tagged(one, _table(3)), *_tagged(two, _table(1, second=4))])
     assert _holders(text) == {"h": [1]}
+
+
+def test_levels_that_change_from_line_to_line_are_of_one_host() -> None:
+    for start in ("", "2026-11-20 09:14:02,123 "):
+        lines = _tagged("", _table(3))
+        levels = ("DEBUG", "INFO", "WARNING")
+        text = "".join(f"{start}{levels[at % 3]}: {line}" for at, line in enumerate(lines))
+        assert _holders(text) == {"h": [3]}
+
+
+@pytest.mark.parametrize(
+    "tag", ["node1: ", "[node1] ", "[rank0]: ", "smi-1  | ", "[1,0]<stdout>:", "INFO: ", "09:14:02 "]
+)
+def test_an_error_is_read_behind_a_tag_but_not_one_of_another_program_below_a_table(tag: str) -> None:
+    driver = parse_smi("".join(_tagged(tag, _MISMATCH)), "h").driver
+    assert isinstance(driver, Missing)
+    assert driver.code == "library-mismatch"
+    assert _holders(_table(1) + "wandb: " + _MISMATCH.partition("\n")[0] + "\n") == {"h": [1]}
 
 
 @pytest.mark.parametrize("is_json", [True, False])
@@ -130,6 +164,11 @@ _LOST = "Unable to determine the device handle for GPU0000:{}:00.0: GPU is lost.
         (_LOST.format("C1"), None),
         ("In the container of that host it said this instead:\n" + _MISMATCH, None),
         (_MISMATCH + "$ nvidia-smi\n" + _table(1), None),
+        ("$ docker run --rm --gpus all cuda:12.4 nvidia-smi\n" + _MISMATCH, None),
+        ("$ docker exec -it train bash\nroot@1a2b:/# nvidia-smi\n" + _MISMATCH, None),
+        ("$ docker run -d train\n1a2b\n$ nvidia-smi\n" + _MISMATCH, "library-mismatch"),
+        ("$ ssh node2 nvidia-smi\n" + _MISMATCH, None),
+        ("$ nvidia-smi -i 9\nNo devices were found\n", None),
     ],
 )
 def test_an_error_of_a_later_call_is_the_state_of_the_driver(behind: str, code: str | None) -> None:
@@ -150,6 +189,21 @@ def test_a_last_gpu_that_a_whole_table_no_longer_has_is_lost_unless_some_were_as
     texts = _table(), _table(second=9, buses=_BUSES[:3])
     names = [gpus_of(parse_smi(mark.join(texts), "h"))[3].name for mark in ("", "$ nvidia-smi -i 0,1,2\n")]
     assert [isinstance(name, Missing) for name in names] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "between", ["", "$ docker ps\n", "$ docker run -d train\n", "$ nvidia-smi -L\nGPU 0\n"]
+)
+def test_a_gpu_that_a_later_call_lacks_is_lost_whatever_else_was_called(between: str) -> None:
+    later = _table(second=9, buses=("07", "47", "4E"))
+    gpus = gpus_of(parse_smi(f"$ nvidia-smi\n{_table()}{between}$ nvidia-smi\n{later}", "h"))
+    assert [gpu.pci_bus_id for gpu in gpus if isinstance(gpu.name, Missing)] == ["0000:0f:00.0"]
+
+
+def test_an_error_in_the_container_whose_gpus_were_listed_counts() -> None:
+    call = "$ docker exec train nvidia-smi\n"
+    driver = parse_smi(f"{call}{_table(1)}{call}{_MISMATCH}", "h").driver
+    assert isinstance(driver, Missing)
 
 
 def test_the_last_whole_table_of_a_loop_counts_where_the_next_is_cut() -> None:
