@@ -109,9 +109,9 @@ def _continue(
 ) -> Outcome:
     """Start it again as the client that launched it would."""
     if found.missing:
-        why = (
-            f"{fold_hosts(found.missing)} cannot be asked what was launched; gpulaunch attach once it answers"
-        )
+        silent = found.unheard if found.record is None else found.missing
+        who = fold_hosts(silent) or "a host that this machine does not know"
+        why = f"{who} cannot be asked what was launched; gpulaunch attach once it answers"
         return _with_history(outcome, found, why)
     try:
         order = read_order(hold.order, [node.fields["spec"].get("restart") for node in found.nodes])

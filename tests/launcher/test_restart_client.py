@@ -239,13 +239,25 @@ def test_an_order_that_not_every_host_confirms_is_not_believed(known: object) ->
         read_order(spec.order, [spec.known, known])
 
 
-def test_hosts_that_do_not_answer_are_why_an_attached_client_starts_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("launched_here", "heard", "who"),
+    [
+        (True, {}, "n-[02-03]"),
+        (False, {"n-02": None, "n-03": None}, "n-[02-03]"),
+        (False, {}, "a host that this machine does not know"),
+    ],
+)
+def test_hosts_that_do_not_answer_are_why_an_attached_client_starts_nothing(
+    launched_here: object, heard: dict[str, None], who: str, tmp_path: Path
+) -> None:
     spec = build_spec(ORDER, after="")
-    found = cast("RemoteRun", SimpleNamespace(missing=["n-02", "n-03"], spec={"restart": spec.known}))
+    record, missing = (object(), ["n-02", "n-03"]) if launched_here else (None, ["unknown"])
+    run = SimpleNamespace(missing=missing, record=record, unheard=heard, spec={"restart": spec.known})
+    found = cast("RemoteRun", run)
     hold = cast("RestartHold", SimpleNamespace(order=spec.order))
     failed = replace(ended(code=-9), directory=tmp_path)
     means = on_host.context(ORDER, tmp_path)
     whole = start_chain._continue(found, cast("RunAccess", None), failed, hold, means)
     assert whole.restarts is not None
-    why = "n-[02-03] cannot be asked what was launched; gpulaunch attach once it answers"
+    why = f"{who} cannot be asked what was launched; gpulaunch attach once it answers"
     assert whole.restarts.stop_reason == why
