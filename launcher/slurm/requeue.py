@@ -32,7 +32,6 @@ requeued the job itself, for a node that failed, it waits already ("Job is pendi
 _EXCLUDED = re.compile(r"\bExcNodeList=(\S+)")
 _NONE = "(null)"
 _REPEATED = {
-    "NumNodes": "nodes",
     "Partition": "partition",
     "Account": "account",
     "QOS": "qos",
@@ -149,6 +148,7 @@ def _resubmit(
     output = run_slurm(here, ("scontrol", "show", "job", allocation.name))
     script = run_slurm(here, ("scontrol", "write", "batch_script", allocation.job, "-"))
     options = (
+        f"--nodes={len(allocation.nodes)}",  # of a job that has lost one Slurm shows fewer
         *read_resource_options(output),
         f"--exclude={excluded}",
         f"--dependency=afterany:{allocation.name}",
@@ -181,7 +181,7 @@ def _resource(output: str, field: str) -> str:
     if field == "TresPerNode":  # gres:gpu:1 and, from Slurm 23.02 on, gres/gpu:1
         kept = [re.sub(r"^gres[:/]", "", part) for part in value.split(",") if part.startswith("gres")]
         return ",".join(kept)
-    return value.partition("-")[0] if field == "NumNodes" else value
+    return value
 
 
 def _excluded_so_far(allocation: Allocation) -> Iterable[str]:

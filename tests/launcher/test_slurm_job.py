@@ -182,7 +182,7 @@ SHOWN = """JobId=17 JobName=job.sh
 
 @pytest.mark.parametrize("gres", ["gres:gpu:2", "gres/gpu:2"])
 def test_a_new_job_asks_for_what_the_old_one_had(gres: str) -> None:
-    wanted = ["nodes=2", "partition=main", "time=12:00:00", "gres=gpu:2", "chdir=/home/ada/my project"]
+    wanted = ["partition=main", "time=12:00:00", "gres=gpu:2", "chdir=/home/ada/my project"]
     assert read_resource_options(SHOWN.format(gres=gres)) == tuple(f"--{each}" for each in wanted)
     assert read_resource_options("") == ()
 

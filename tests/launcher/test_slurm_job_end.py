@@ -172,6 +172,7 @@ def test_a_job_in_place_of_another_counts_all_starts_before_it(tmp_path: Path) -
     job = Allocation("3", ("n1",), environ, restarts=6)
     found = exclude_and_requeue(job, {"n1": "gone"}, 7, tmp_path / "slurm-3.json")
     assert (found.action, found.new_job, found.why) == ("resubmitted", "4", "")
+    assert said.read_text().startswith("--parsable --nodes=1 ")  # Slurm shows fewer once it has lost one
     assert said.read_text().endswith("--export=ALL,GPULAUNCH_EARLIER_STARTS=7 unset\n")
 
 
