@@ -24,9 +24,11 @@ from preflight.script.interpreter.values import (
     text_of,
 )
 
-_RANK_NAMES = frozenset({"RANK", "LOCAL_RANK", "SLURM_LOCALID", "SLURM_PROCID", "OMPI_COMM_WORLD_LOCAL_RANK"})
-
-
+_RANK_NAMES = {
+    "RANK": OF_LAUNCH,
+    "SLURM_PROCID": "",
+    **dict.fromkeys(("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK"), OF_NODE),
+}
 _OF_RANKS = frozenset({"WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_WORLD_SIZE"})
 _OF_ONE_PROCESS = (
     *("os.getpid", "socket.gethostname", "platform.node", "uuid.uuid1", "uuid.uuid4"),
@@ -51,11 +53,7 @@ def environment(
     if own is not None:
         return TRUE if contains else own
     if name in _RANK_NAMES:
-        return (
-            TRUE
-            if contains
-            else RankValue(of=OF_LAUNCH if name == "RANK" else OF_NODE if "LOCAL" in name else "")
-        )
+        return TRUE if contains else RankValue(of=_RANK_NAMES[name])
     if name in _OF_RANKS or name == "CUDA_VISIBLE_DEVICES":
         if contains:
             return TRUE

@@ -149,9 +149,8 @@ def _is_divided_elsewhere(it: Interpreter, loader: HeapObject, *, again: bool) -
         return True
     if any(_holds_rank(it, dataset, _MAX_DEPTH) for dataset in datasets):
         return True
-    own = [cls.key for dataset in datasets if (cls := _class_of(it, dataset)) is not None]
-    if len(own) == len(datasets):
-        nodes = [node for key in own for info in it.mro(key) for node in walk(info.node)]
+    if all(_class_of(it, dataset) for dataset in datasets):
+        nodes = [node for dataset in datasets for node in _code_of(it, dataset)]
         taken = [getattr(node, "iter", node) for node in nodes if type(node) in (ast.For, ast.Assign)]
         helpers = it.functions_named(all_names(part for each in taken for part in walk(each)))
         nodes += [node for each in helpers for node in walk(each)]
@@ -161,37 +160,39 @@ def _is_divided_elsewhere(it: Interpreter, loader: HeapObject, *, again: bool) -
     return any(parser.find(_names_division, source.tree) for source in it.sources.files())
 
 
-def _goes_through_all(it: Interpreter, dataset: Value) -> bool:
-    """Whether a dataset reads files or lists from start to end, and draws nothing by chance."""
-    cls = _class_of(it, dataset)
-    nodes = [node for info in it.mro(cls.key) for node in walk(info.node)] if cls is not None else []
-    loops = [node for node in nodes if isinstance(node, ast.For)]
-    read = any(_OF_STORES.search(name) for node in loops for name in all_names(walk(node.iter)))
+def _goes_through_all(it: Interpreter, dataset: Value, *, itself: bool = False) -> bool:
+    """Whether a dataset reads files or lists from start to end, and draws nothing by chance.
+
+    `itself`: what it is given may be one worker's, but not the files that it opens or divides.
+    """
+    nodes = _code_of(it, dataset)
+    if itself:
+        read = any(isinstance(node, ast.Slice) and node.step is not None for node in nodes)
+    else:
+        loops = [node for node in nodes if isinstance(node, ast.For)]
+        read = any(_OF_STORES.search(name) for node in loops for name in all_names(walk(node.iter)))
     opens = any(isinstance(node, ast.With) and "open(" in ast.unparse(node.items[0]) for node in nodes)
     return (read or opens) and not any(map(_BY_CHANCE.search, all_names(nodes)))
+
+
+def _code_of(it: Interpreter, dataset: Value) -> list[ast.AST]:
+    """Return the code of the class that made a dataset, with its bases, none of a library's."""
+    cls = _class_of(it, dataset)
+    return [node for info in it.mro(cls.key) for node in walk(info.node)] if cls is not None else []
 
 
 def _repeated_by_workers(it: Interpreter, loader: HeapObject) -> int:
     """Return how many workers go through all files or lines that an IterableDataset of the script gives."""
     count = loader.get("num_workers")
     number = count.value if isinstance(count, Const) and type(count.value) is int else 0
-    datasets = alternatives(loader.get("dataset"))
-    if number < 2 or not all(_is_iterable(it, item) and _reads_itself(it, item) for item in datasets):
-        return 0
-    return 0 if it.sources.mention(_OF_WORKERS) else number
+    for item in alternatives(loader.get("dataset")) if number > 1 else ():
+        own = method_of(it, item, "__iter__") is not None and _goes_through_all(it, item, itself=True)
+        if not own or not _is_iterable(it, item):
+            return 0
+    return 0 if number < 2 or it.sources.mention(_OF_WORKERS) else number
 
 
 _OF_WORKERS = re.compile(r"worker_info\(|worker_init_fn|worker_id")
-
-
-def _reads_itself(it: Interpreter, dataset: Value) -> bool:
-    """Whether a dataset itself opens files, or takes every n-th item, and nothing of it by chance."""
-    cls = _class_of(it, dataset)
-    nodes = [node for info in it.mro(cls.key) for node in walk(info.node)] if cls is not None else []
-    opens = any(isinstance(node, ast.With) and "open(" in ast.unparse(node.items[0]) for node in nodes)
-    takes = any(isinstance(node, ast.Slice) and node.step is not None for node in nodes)
-    draws = any(map(_BY_CHANCE.search, all_names(nodes)))
-    return (opens or takes) and not draws and method_of(it, dataset, "__iter__") is not None
 
 
 def _names_division(nodes: list[ast.AST]) -> bool:

@@ -101,12 +101,9 @@ def _is_of_a_node(it: Interpreter, node: ast.expr | None) -> bool:
     if isinstance(node, ast.Name):
         stores = [each for each in it.of_kinds(ast.Assign) if node.id in map(ast.unparse, each.targets)]
         node = stores[0].value if len(stores) == 1 else None
-    return node is not None and _OF_A_NODE.match(ast.unparse(node)) is not None and not _many_nodes(node)
-
-
-def _many_nodes(node: ast.expr) -> bool:
-    """Whether a number is multiplied, as by the number of nodes."""
-    return any(isinstance(part, ast.BinOp) for part in walk(node))
+    if node is None or not _OF_A_NODE.match(ast.unparse(node)):
+        return False
+    return not any(isinstance(part, ast.BinOp) for part in walk(node))  # as by the number of nodes
 
 
 def _numbers(it: Interpreter, event: ScriptEvent) -> list[Value]:

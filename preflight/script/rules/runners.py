@@ -198,11 +198,10 @@ def batches_that_deepspeed_refuses(it: Interpreter, event: ScriptEvent) -> Itera
     config = given if isinstance(given, Map) else loaded(it, given)
     if not isinstance(config, Map) or config.open or config.get("elasticity"):  # which sets the sizes
         return
-    values = [config.get(name) for name in _SIZES]
+    values = [value for name in _SIZES if (value := config.get(name)) is not None]
     by_option = it.target.args is None and any(place_of(value) in it.options.places for value in values)
     sizes = [value.value for value in values if isinstance(value, Const) and type(value.value) is int]
-    known = [value is None or (isinstance(value, Const) and type(value.value) is int) for value in values]
-    if not all(known) or values[0] is None or min(sizes) < 1 or by_option:
+    if len(sizes) < len(values) or not config.get(_SIZES[0]) or min(sizes) < 1 or by_option:
         return
     train, parts = sizes[0], sizes[1:]
     apart = it.sources.mention(_OTHER_PARALLELISM)

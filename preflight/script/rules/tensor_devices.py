@@ -125,14 +125,9 @@ def _moves_itself(it: Interpreter, thing: HeapObject) -> bool:
 
 def _stays_on_cpu(it: Interpreter, model: int, thing: HeapObject) -> bool:
     """Whether nothing of a script may have put a model on a GPU."""
-    if (
-        thing.get("optimized") != TRUE
-        or thing.get("touched") == TRUE
-        or thing.get("device_map") != NONE
-        or thing.get("quantized") not in (FALSE, NONE)
-    ):
+    if thing.get("optimized") != TRUE or thing.get("device_map") != NONE:
         return False
-    if isinstance(thing.get("accelerator"), Ref) or "trainer" in thing.attrs or _moves_itself(it, thing):
+    if _is_changed_elsewhere(thing) or _moves_itself(it, thing):
         return False
     holders = [
         number
@@ -148,6 +143,12 @@ def _stays_on_cpu(it: Interpreter, model: int, thing: HeapObject) -> bool:
     )
     again = [found for each in it.sources.files() for found in re.findall(own, each.text)]
     return bool(name) and "device" not in made and len(again) <= 1 and not it.sources.mention(_PREPARES)
+
+
+def _is_changed_elsewhere(thing: HeapObject) -> bool:
+    """Whether code that was not read, an accelerator, a Trainer or a quantizer has a model."""
+    has = thing.get("touched") == TRUE or thing.get("quantized") not in (FALSE, NONE)
+    return has or isinstance(thing.get("accelerator"), Ref) or "trainer" in thing.attrs
 
 
 _NO_TENSOR = re.compile(
@@ -268,11 +269,9 @@ def _is_half(node: ast.expr) -> bool:
 
 def _stays_in_float32(it: Interpreter, thing: HeapObject) -> bool:
     """Whether a model is in float32 on all paths, and nothing in it or around it casts what it gets."""
-    if thing.get("dtype") != Dtype("float32") or thing.get("touched") == TRUE or "trainer" in thing.attrs:
+    if thing.get("dtype") != Dtype("float32") or _is_changed_elsewhere(thing):
         return False
-    if isinstance(thing.get("accelerator"), Ref) or thing.get("sharded") == TRUE:
-        return False
-    if thing.get("quantized") not in (FALSE, NONE) or thing.get("recast") == TRUE:
+    if thing.get("sharded") == TRUE or thing.get("recast") == TRUE:
         return False
     classes = [ast.unparse(info.node) for info in it.classes.values()]
     if any(map(_CASTS.search, classes)) or it.sources.mention(_BEFORE_MODELS):

@@ -20,9 +20,6 @@ _KINDS = {
 _ALLOWS = re.compile(r"safe_globals|NO_WEIGHTS_ONLY_LOAD|torch\.load *= |def torch_load|\bsetattr\(torch\b")
 
 
-_READ = "weights are read"
-
-
 @dataclass(frozen=True, slots=True)
 class _File:
     """Note of where a file is read, or what is saved into it: "" for weights and numbers alone."""
@@ -45,8 +42,7 @@ def whole_object_read_as_weights(it: Interpreter, event: ScriptEvent) -> Iterato
     if newer is False:
         return
     if event.name == "end":
-        if it.notes.get(_READ):
-            yield from _unlike(it, Level.ERROR if newer else Level.WARNING)
+        yield from _unlike(it, Level.ERROR if newer else Level.WARNING)
         return
     if call is None:
         return
@@ -60,8 +56,6 @@ def whole_object_read_as_weights(it: Interpreter, event: ScriptEvent) -> Iterato
         function = None if known or shared else it.stack[-1]
         plain = reads and not event.what  # weights_only=False beside it: in a handler, for a version
         saved = None if plain else "" if reads else _whole(it, call.args[0])
-        if plain:
-            it.note(_READ, event.place)
         it.note(_File(known or ast.unparse(node), function, saved), event.place)
 
 
