@@ -32,22 +32,6 @@ SETTINGS_OF_TEST = "_hypothesis_internal_use_settings"  # hypothesis has no publ
 FreshLab = Callable[..., Lab]
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Have the workers of xdist send no more than what is shown."""
-    if hasattr(config, "workerinput"):
-        from tests.scheduling import send_less  # noqa: PLC0415 - may run without xdist
-
-        send_less(config)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config) -> object | None:
-    """Return what gives files to workers."""
-    from tests.scheduling import Files  # noqa: PLC0415 - as above
-
-    return Files(config) if config.getoption("dist") == "loadfile" else None
-
-
 @functools.cache
 def _missing() -> str:
     return needs.missing()
