@@ -17,7 +17,7 @@ from preflight.diagnosis.free_memory import FreeMemory
 from preflight.diagnosis.result import BENIGN, UNKNOWN, Diagnosis
 
 if TYPE_CHECKING:
-    from preflight.diagnosis.context import Context
+    from preflight.diagnosis.host_evidence import Context
     from preflight.diagnosis.lines import Log
 
 LAST_LINES = 400
@@ -97,8 +97,8 @@ def diagnose_kept_run(logs: "Sequence[Log]", failure: Failure | None) -> Diagnos
 
     A rank that dies without a word is the cause; what its peers then say of it is longer, and an effect.
     """
-    from preflight.diagnosis.context import Context  # noqa: PLC0415 - as above
     from preflight.diagnosis.diagnose import diagnose_logs  # noqa: PLC0415 - as above
+    from preflight.diagnosis.host_evidence import Context  # noqa: PLC0415 - as above
 
     everything = diagnose_logs(logs, Context(own_modules=own_modules(Path.cwd())))
     if failure is None:
@@ -141,7 +141,7 @@ def _without_own_end(found: Diagnosis) -> Diagnosis:
 
 def _context(failure: Failure) -> "Context":
     """Return what is known of a failure besides its logs."""
-    from preflight.diagnosis.context import Context  # noqa: PLC0415 - as above
+    from preflight.diagnosis.host_evidence import Context  # noqa: PLC0415 - as above
     from preflight.facts.host import KernelLog  # noqa: PLC0415 - as above
 
     # What supervisors count is in the kernel's log too, which an ordinary user may often not read.

@@ -11,7 +11,7 @@ from launcher.host_checks.result import PreflightResult
 from launcher.launch.launch import CheckedLaunch, preflight_hosts
 from launcher.launch.request import LaunchRequest
 from launcher.restart.decision import RunFailure
-from launcher.restart.kernel_evidence import refine_with_host
+from launcher.restart.new_kernel_entries import refine_with_host
 from launcher.restart.replacement import (
     HostAssignment,
     HostFault,

@@ -25,8 +25,8 @@ from launcher.restart.checkpoints import Checkpoint, choose_checkpoint, list_che
 from launcher.restart.context import RestartContext
 from launcher.restart.decision import NoRestart, RunFailure, classify_failure, is_crash_loop, should_restart
 from launcher.restart.host_set import SparePolicy, select_hosts, weigh_by_failed_host
-from launcher.restart.kernel_evidence import read_kernel_logs, refine_with_host
 from launcher.restart.launch_changes import describe_changes
+from launcher.restart.new_kernel_entries import read_kernel_logs, refine_with_host
 from launcher.restart.replacement import HostAssignment, rank_counts_after
 from launcher.restart.restart_lock import Hold, RestartHold, end_next, take_hold
 from launcher.restart.restart_order import LoopHistory, RestartOrder, build_spec, build_start_record

@@ -51,7 +51,6 @@ _OTHER_FAILURES = re.compile(r"^\s*Failures:")
 _NO_CUDA = re.compile(r"CUDA initialization: |NVML: Driver/library version mismatch")
 _OF_A_GPU = re.compile(r"\b(?:CUDA|cuda|GPUs?|NVIDIA|compute capability)\b")
 # What a script prints of weights that it leaves out; where torch refuses them, the lines are in its exception.
-_WEIGHTS, _LEFT_OUT = "S88", re.compile(r"\s*size mismatch for [\w.]+: copying a param")
 # The c10d store writes these also where the script catches the exception, or takes another port.
 _SOCKET_LOG = re.compile(r"^\[[EW]\d* ?.{0,60}\bsocket\.(?:cpp|hpp)\b")
 _NOTEBOOK_HEAD = re.compile(r"^\w+ {2,}Traceback \(most recent call last\)")
@@ -250,14 +249,11 @@ def _unanchored(candidate: Candidate, others: Sequence[Candidate], anchored: Col
         for each in others
         if each.first.order in anchored and not each.warning_only and each.cause.code != candidate.cause.code
     ]
-    left_out = candidate.cause.code == _WEIGHTS and _LEFT_OUT.match(candidate.first.text)
     soft = candidate.warning_only and not _OF_A_GPU.search(candidate.cause.cause)
     if _SOCKET_LOG.match(candidate.first.text) and any(each.depth < CausalDepth.VICTIM for each in firm):
         depth = CausalDepth.VICTIM
     elif any(
-        each.depth is CausalDepth.ROOT
-        or (soft and each.cause.confidence == "likely" and each.cause.location)
-        or (left_out and each.cause.code == USER_CODE)
+        each.depth is CausalDepth.ROOT or (soft and each.cause.confidence == "likely" and each.cause.location)
         for each in firm
     ):
         depth = CausalDepth.GENERAL

@@ -27,6 +27,8 @@ _ALSO_OF_OTHERS = {
     "S67": re.compile(
         r"Got completion|CQE with error|[Rr]etry (?:count(?:er)? )?exceeded|RETRY_EXC|Connection (?:refused|timed out|reset)|Connect timeout"
     ),
+    # timeout's status, and that of xargs whose command ended with 255.
+    "S95": re.compile(r"\b124$"),
     # Xids that do not say that the GPU failed.
     "S40": re.compile(rf"NVRM: Xid (?!.{{0,60}}: {any_xid(GPU_FAILED_XIDS)})"),
     # CUDA, not torch's allocator: the host's page-locked memory is CUDA's too, and NCCL says so of any allocation.

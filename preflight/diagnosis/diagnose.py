@@ -10,11 +10,11 @@ from preflight.diagnosis import trends
 from preflight.diagnosis.candidate import MOST_EVIDENCE, Candidate
 from preflight.diagnosis.candidates import candidates
 from preflight.diagnosis.condensed_log import condense
-from preflight.diagnosis.context import Context, apply_context
 from preflight.diagnosis.contradictions import doubt_causes
 from preflight.diagnosis.data_tables import without_data_tables
 from preflight.diagnosis.error_lines import ends_in_error, error_lines
 from preflight.diagnosis.exception_shapes import judged_exceptions
+from preflight.diagnosis.host_evidence import Context, apply_context
 from preflight.diagnosis.lines import Line, Log, read_logs
 from preflight.diagnosis.outlived_exceptions import without_ignored, without_outlived
 from preflight.diagnosis.quoted_text import is_shown_text, without_samples

@@ -31,7 +31,6 @@ _ENDS = re.compile(
     r"|\b(?:ERROR|FATAL|CRITICAL|\[error\])(?=\W).{0,300}[,;:.-] ?(?:[Ss]topping|[Aa]borting|[Ee]xiting|[Qq]uitting|[Tt]erminating|[Gg]iving up)(?: (?:the )?(?:training|run|job|now))?\W*$"
 )
 # Levels of libraries that continue behind them.
-_BY_LIBRARY = re.compile(r"^\[?[EF]\d{2,4}[ :]|^\[[EFC] |: [EF] \S+\.(?:cc|cpp|cu):\d|NCCL WARN ")
 # Verbs and states of what was not done.
 _BY_WORDS = re.compile(
     r"\b(?:[Ff]ailed (?:to|with|because|due)|FAILED|[Cc]ould ?n[o']t|[Cc]an(?:no|')t|[Uu]nable to|[Tt]imed out|No such|[Nn]ot found|[Uu]nrecognized|[Rr]efused|[Dd]enied|[Aa]borted|[Aa]borting"
@@ -129,7 +128,7 @@ def _says_more(lines: Sequence[Line], line: Line) -> bool:
 
 
 def _is_leveled(text: str) -> bool:
-    return bool(_BY_LEVEL.search(text) or _BY_LIBRARY.search(text))
+    return _BY_LEVEL.search(text) is not None
 
 
 def _lacks_data(line: Line, course: RunProgress) -> bool:

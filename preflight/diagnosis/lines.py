@@ -46,8 +46,9 @@ _WRAPPER = re.compile(
     r"""
     ^(?:
         \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)\ (?:std(?:out|err)\ [FP]\ )?     # docker, k8s
-      | \((?:raylet|(?:\w+(?:\([^)]*\))?\ )?pid=\d+(?:,\ ip=[\d.]+)?)\)\ ?                            # Ray
+      | \((?:raylet|(?:\w+(?:\([^)]*\))?,?\ )?(?:rank=\d+,\ )?pid=\d+(?:,\ ip=[\d.]+)?)\)\ ?                            # Ray, SkyPilot
       | [\w.-]{1,64}\ +\|\                                                                     # docker compose
+      | \[pod/[\w.-]+/[\w.-]+\]\                                                                   # kubectl logs --prefix
       | (?:[A-Z][a-z]{2}\ [\d\ ]\d\ [\d:]{8}\ )[\w.-]{1,64}\ [\w./@-]{1,64}(?:\[\d+\])?:\            # journald
       | (?:(?:ERROR|CRITICAL)|(?:DEBUG|INFO|WARNING)(?=.{16,80}?\]\ (?:\[rank\d|Traceback|\ \ |\w+(?:Error|Exception):)))\ \d\d-\d\d\ [\d:]{8}(?:\.\d+)?\ (?:\[)?[\w./]+:\d+\]\ ?  # vLLM
       | [EF]\d{4}\ [\d:.]{8,18}\ +\d+\ (?:site-packages/)?[\w./-]+:\d+\]\ (?=Traceback|\ \ \ ?|\w+(?:Error|Exception)) # glog

@@ -2,15 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import takewhile
 
 from preflight import regex as re
 from preflight.diagnosis.lines import Line
-from preflight.diagnosis.report_leads import reports
-from preflight.diagnosis.run_ends import FAILED
+from preflight.diagnosis.report_leads import RESULT, reports
+from preflight.diagnosis.run_ends import DONE, FAILED
 from preflight.diagnosis.signature_matcher import first_match
-from preflight.diagnosis.step_counters import words_of_turn
-from preflight.diagnosis.structured_records import is_example
+from preflight.diagnosis.step_counters import names_step, words_of_turn
+from preflight.diagnosis.structured_records import is_data, is_example
 
 _OPTION = re.compile(r"\s+--?\w[^ ]*(?: [^ ]+){0,6} {2,}\S")
 _ONE_OPTION = re.compile(r"\s{1,8}--?\w")  # its help is below it
@@ -127,10 +128,8 @@ def is_shown_text(lines: Sequence[Line], line: Line) -> bool:
 
 
 def _is_only_quoted(lines: Sequence[Line], line: Line) -> bool:
-    """Whether a line that is not the last one names a failure in quotation marks alone, and nothing outside of them reports one."""
+    """Whether a line names a failure in quotation marks alone, nothing outside of them reports one, and the log shows behind it that a run continued."""
     text = line.text
-    if line.order == len(lines) - 1 and not is_example(text):
-        return False
     texts = (found.span() for found in _QUOTATION.finditer(text) if not found[1])
     quoted = [(start, end) for start, end in texts if text[start - 1 : start] != ","]
     rest = _QUOTATION.sub(lambda found: found[0] if found[1] else "", text) if quoted else text
@@ -142,7 +141,16 @@ def _is_only_quoted(lines: Sequence[Line], line: Line) -> bool:
         for each in (row or FAILED).alternatives
         if each.literal in text and (found := each.search(text))
     ]
-    return bool(words) and all(any(start < at < end for start, end in quoted) for at in words)
+    if not words or not all(any(start < at < end for start, end in quoted) for at in words):
+        return False
+    behind = (*lines[line.order + 1 : line.order + _LONGEST_SAMPLE], *lines[line.order + 1 :][-2:])
+    code_or_data = text[:4].isspace() or is_data(text)
+    return is_example(text) or any(code_or_data or _goes_on(each.text) for each in behind)
+
+
+@lru_cache(_LONGEST_SAMPLE)  # a line is behind as many others
+def _goes_on(text: str) -> bool:
+    return names_step(text) or RESULT.match(text) is not None or DONE.found_in(text)
 
 
 def _is_amid(lines: Sequence[Line], order: int) -> bool:

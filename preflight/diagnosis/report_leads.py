@@ -16,7 +16,7 @@ _PLAIN = r"[^\"'`|=│]"  # what no quotation, cell or field opened
 _COLLECTOR = rf"(?:{_PLAIN}{{0,60}}?{_STAMP}{_PLAIN}{{0,60}}? |\[[\w.@-]+\] (?:out|err): |\d+\.\d{{3,}} )?"
 # An exception's class, or the words by which runtimes announce one.
 _RAISED = re.compile(
-    rf"{_COLLECTOR}(?:(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception|Exit|Interrupt|Timeout|NotFound|Failed|Failure|Killed|OutOfResources)(?:\(\w+\))?(?::|\()"
+    rf"{_COLLECTOR}(?:[\w-]*\d: )?(?:(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception|Exit|Interrupt|Timeout|NotFound|Failed|Failure|Killed|OutOfResources)(?:\(\w+\))?(?::|\()"
     r"|(?:what\(\)|Caused by|Fatal Python error|CUDA (?:driver )?error): |Exception in )"
 )
 # A program that says `error:`, or what it is that could not do something; a library's warning and a kernel's assertion.
@@ -27,10 +27,14 @@ _MODULES = re.compile(r"(?:[A-Za-z_]\w*\.)+$")
 _REPORTER = re.compile(
     rf"(?=.*(?:{_STAMP}|\w\.(?:py|cc|cpp|cu|c|h|go|rs):\d+)).*?(?:\b(?:ERROR|CRITICAL|FATAL|E|F|[Ee]rror)\b|^\[?[EF]\d{{3,4}} )[^\"'`=│]*$"
     rf"|(?:\[{_PLAIN}*\d{_PLAIN}*\] )?(?:=>> )?(?:[\w./-]+(?:\[\d+\])?: ){{0,2}}(?:(?i:fatal )?[Ee]rror|ERROR|FATAL|[Ff]atal|PBS|kernel)\b{_PLAIN}*[:.] $"
-    rf"|.{{0,8}}\[{_PLAIN}*(?:{_STAMP}|\d\.\d){_PLAIN}*\] $|(?:\S+ +)?Warning +[A-Z]\w+ |Reason: +$|(?:[\w.-]+: )?[\w.-]+@[\w.-]+: $|\d+\.\ds \d+ $"
+    rf"|.{{0,8}}\[{_PLAIN}*(?:{_STAMP}|\d\.\d){_PLAIN}*\] $|(?:\S+ +)?Warning +[A-Z]\w+ |Reason: +$|.*\b(?:error|err|exc|exception)=[\"']$|fatal: \[[\w.-]+\]: [A-Z]+! => .*\"$|\W*(?:ERROR|FATAL|CRITICAL)(?:\W+|:[\w.]+:)$|(?:[\w.-]+: )?[\w.-]+@[\w.-]+: $|\d+\.\ds \d+ $"
 )
 # What is before a column of a table, of which its head says whether a row reports.
 _CELL = re.compile(r"[|│┃\t]\s*$| {2,}$|,[\"']?$|^\d+ $")
+# Words of an end, or of which process ended, before the failure: it happened, though a program of unknown kind says so.
+_SAYS_ENDED = re.compile(
+    r"(?i)\b(?:fail(?:ed|ure)|crash(?:ed)?|died|abort(?:ed|ing)?|killed|fatal|exit(?:ed|ing)|terminated)\b|\b(?:rank|worker|node|host|pod|gpu)[ _-]?\d+(?: (?:said|reports|raised|got|hit))?\W+$|[❌✗✘💥]"
+)
 
 
 # What an evaluation, a check or a report prints when it has come to its end.
@@ -49,6 +53,11 @@ def only_names(text: str, alternatives: Sequence[Alternative]) -> bool:
     """Whether such words are where none reports its own failure; a table's rows may report it."""
     lead = _words_before(text, alternatives)
     return lead is not None and _CELL.search(lead) is None
+
+
+def says_ended(text: str, alternatives: Sequence[Alternative]) -> bool:
+    """Whether what is before such words says that something ended by them, or which process it was."""
+    return _SAYS_ENDED.search(_words_before(text, alternatives) or "") is not None
 
 
 def _words_before(text: str, alternatives: Sequence[Alternative]) -> str | None:

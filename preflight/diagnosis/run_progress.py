@@ -11,7 +11,7 @@ from preflight.diagnosis.line_kinds import line_kinds, same_format
 from preflight.diagnosis.lines import RAY_WORKER, Line
 from preflight.diagnosis.quoted_text import is_shown_text
 from preflight.diagnosis.replacements import replaces_failed, says_instead
-from preflight.diagnosis.report_leads import RESULT, only_names
+from preflight.diagnosis.report_leads import RESULT, only_names, says_ended
 from preflight.diagnosis.run_ends import COUNTED_RUNS, FAILED, TESTS_PASSED, is_below_count
 from preflight.diagnosis.run_starts import (
     RESUMES,
@@ -136,11 +136,13 @@ class RunProgress:
 
     def outlived_words(self, line: Line, alternatives: Sequence[Alternative]) -> bool:
         """Whether a line names a failure (by patterns, or none: by all of it) where none reports its own, and the run continued: its process made steps behind it, for what it printed so is in its order, or the log ends in a result."""
-        if line.order >= max(self._result, self._last_step):
+        if line.order >= max(self._result, self._last_step) or self.ends_job(line.order):
             return False
-        if self._result <= line.order and not self.stepped(line, _STEPS_BEHIND_WORDS):
+        if not only_names(line.text, alternatives):
             return False
-        return not self.ends_job(line.order) and only_names(line.text, alternatives)
+        ended = says_ended(line.text, alternatives) and not says_instead(line.text)
+        enough = _MOVES_ENOUGH if ended else _STEPS_BEHIND_WORDS
+        return (self._result > line.order and not ended) or self.stepped(line, enough)
 
     def was_done(self, line: Line, *, by_script: bool = False) -> bool:
         """Whether a trainer (`by_script`: or a script, of its training) said a few lines above a line that it was done, and no turn was made since."""

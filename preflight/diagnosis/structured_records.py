@@ -18,15 +18,18 @@ _WITHIN = ("jsonPayload", "_source", "record", "payload", "fields", "data", "att
 """Keys of objects in which the message may be, one level deeper."""
 _LEVEL_KEYS = ("level", "levelname", "severity", "lvl", "log_level")
 _SOFT_LEVELS = frozenset({"DEBUG", "INFO", "WARN", "WARNING", "NOTICE"})
+_HARD_LEVELS = frozenset({"ERROR", "CRITICAL", "FATAL", "PANIC"})
 _KEY = "|".join(map(re.escape, _MESSAGE_KEYS))
 _STRING = r"\"((?:[^\"\\]|\\.)*)\""
 # What a forwarder may print before a record, such as a stamp and a tag.
 _RECORD = re.compile(r"[^{}\"']{0,160}?(?=\{\s?\")")
 _PAIR = re.compile(rf"\s*\"(?P<key>{_KEY})\"\s?:\s?{_STRING},?\s*$")
 _OF_SPREAD = re.compile(r"\s*(?:[\[\]{}]{1,2},?|\"[^\"]{1,80}\"\s?:\s.*|\"(?:[^\"\\]|\\.)*\",?)\s*$")
-_LOGFMT = re.compile(rf"(?:^|\s)(?P<key>msg|message|log)={_STRING}")
+_LOGFMT = re.compile(rf"(?:^|\s)([\w.]+)=(?:{_STRING}|([^\s\"]*))")
 _RUBY = re.compile(r"\"(?:log|message|MESSAGE)\"=>\"(.*)\"\}\]?\s*$")
-_LOSS = re.compile(r"\"[^\"]{0,40}[Ll]oss[^\"]{0,20}\"\s*:\s*(?:-?\d|NaN|null|\"?nan|Infinity)")
+_LOSS = re.compile(
+    r"\"[^\"]{0,40}[Ll]oss[^\"]{0,20}\"\s*:\s*(?:-?\d|NaN|null|\"?nan|Infinity)|\s\w*[Ll]oss=[\"']?(?:-?\d|[Nn]a[Nn]|inf)"
+)
 _TRACEBACK = "Traceback (most recent call last)"
 # Fields of a record in which loggers and hooks put an exception's type and its message.
 _TYPE = re.compile(r"(?:exc|err|error|exception)[._]?(?:type|class|name|kind)")
@@ -108,6 +111,11 @@ def is_example(text: str) -> bool:
     return text[:1] == "{" and _EXAMPLE.match(text) is not None
 
 
+def is_data(text: str) -> bool:
+    """Whether a line is a record of a data set."""
+    return text[:1] == "{" and _DATA.match(text) is not None
+
+
 def _with_levels(read: Callable[[str], str | None], sample: Sequence[str]) -> Callable[[str], str | None]:
     """Return a reader that puts a soft level before its message, where the records of a log have several levels.
 
@@ -169,7 +177,9 @@ def _tracebacks(record: Mapping[str, object], message: str) -> list[str]:
     kind = next((text for key, text in texts.items() if _TYPE.fullmatch(key)), "")
     said = next((text for key, text in texts.items() if _MESSAGE.fullmatch(key)), "")
     named = said if _RAISED.match(said) or not _RAISED.match(kind) else f"{kind}: {said}"
-    return [named.rstrip("\n")] if _RAISED.match(named) else []
+    return (
+        [named.rstrip("\n")] if _RAISED.match(named) or (said and _level_of(record) in _HARD_LEVELS) else []
+    )
 
 
 def _of_ruby(text: str) -> str | None:
@@ -179,10 +189,12 @@ def _of_ruby(text: str) -> str | None:
 
 
 def _of_pairs(text: str) -> str | None:
-    """Return the message of a line of `key=value` pairs."""
-    found = _LOGFMT.search(text) if '="' in text else None
-    message = _loads(f'"{found[2]}"') if found else None
-    return message if isinstance(message, str) else None
+    """Return the message of a line of `key=value` pairs, the line itself where it reports a loss."""
+    found = _LOGFMT.findall(text) if '="' in text else []
+    record = {key: bare or _loads(f'"{quoted}"') for key, quoted, bare in found}
+    if not any(isinstance(record.get(key), str) for key in ("msg", "message", "log")):
+        return None
+    return text if _LOSS.search(text) else _message(record)
 
 
 def _of_document(texts: Sequence[str]) -> list[Entry] | None:

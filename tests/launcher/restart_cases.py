@@ -12,8 +12,8 @@ from launcher.follow.run_state import RunState
 from launcher.host_checks.evaluation import evaluate_facts
 from launcher.host_checks.result import PreflightResult
 from launcher.remote.agent import GatherResult
-from preflight.diagnosis.context import Context
 from preflight.diagnosis.diagnose import diagnose_logs
+from preflight.diagnosis.host_evidence import Context
 from preflight.diagnosis.lines import Log
 from preflight.facts.host import KernelLog, Reach
 from preflight.job import Job

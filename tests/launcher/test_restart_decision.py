@@ -22,7 +22,7 @@ from launcher.restart.decision import (
     is_crash_loop,
     should_restart,
 )
-from launcher.restart.kernel_evidence import read_kernel_logs, refine_with_host
+from launcher.restart.new_kernel_entries import read_kernel_logs, refine_with_host
 from preflight.facts.host import HostFacts
 from tests.launcher.restart_cases import ended
 from tests.launcher.run_events import CPU, host_report, replay

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from preflight.diagnosis.context import Context
 from preflight.diagnosis.diagnose import diagnose, diagnose_logs
+from preflight.diagnosis.host_evidence import Context
 from preflight.diagnosis.lines import Log
 from preflight.diagnosis.result import BENIGN, UNKNOWN
 from preflight.diagnosis.signatures.model import branches, longest_literal, selective_literals

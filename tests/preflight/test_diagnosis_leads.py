@@ -25,6 +25,11 @@ def _confidence(log: str) -> str:
         "[2026-03-01 10:00:00] ",
         "Exception in worker 3: ",
         "[node3] out: RuntimeError: ",
+        "n2: RuntimeError: ",
+        "ERROR:root:",
+        "**** FATAL **** ",
+        'ts=3 lvl=eror error="',
+        'fatal: [n3]: FAILED! => {"rc": 18, "stdout": "',
         "26.7716 RuntimeError: ",
         "10:13:08 [11,526ms] [Error] [physics.plugin] error: ",
     ],
@@ -97,7 +102,70 @@ def test_what_reports_is_not_outlived_by_two_steps(said: str) -> None:
     ],
 )
 def test_what_stands_in_quotation_marks_alone_has_not_happened(said: str, verdict: str) -> None:
-    assert diagnose(f"{said}\nloading\n").verdict == verdict
+    behind = _STEPS if verdict == "benign" else "loading\n"
+    assert diagnose(f"{said}\n{behind}").verdict == verdict
+
+
+def test_words_in_quotation_marks_are_likely_where_nothing_shows_that_a_run_continued() -> None:
+    assert _confidence(f'{_STEPS}checkpoint writer: "OSError: {_OOM}"\nthe end\n') == "likely"
+    assert _confidence("probing n2 ... 'driver/library version mismatch'\nprobing n3 ...\n") == "none"
+
+
+@pytest.mark.parametrize(
+    "lead",
+    [
+        "worker 3: ",
+        "Training failed with ",
+        "run failed: ",
+        "eval crashed: ",
+        "❌ ",
+        "Rank 3 got ",
+        "worker-1 said: ",
+    ],
+)
+def test_late_lines_of_a_process_that_says_it_ended_hide_no_failure(lead: str) -> None:
+    log = f"{_STEPS}{lead}{_OOM}\n"
+    assert diagnose(log + "step 3 loss 1.8\nstep 4 loss 1.7\n").verdict == "cuda-oom"
+    assert diagnose(log + "crash report written to r.json\n").verdict == "cuda-oom"
+    assert diagnose(log + "accuracy: 0.1\n").verdict == "cuda-oom"
+    assert diagnose(log + "step 3 loss 1.8\nstep 4 loss 1.7\nstep 5 loss 1.6\n").verdict == "benign"
+
+
+def test_what_another_pod_prints_hides_no_failure() -> None:
+    log = "[pod/w-0/torch] step 1 loss 2.1\n[pod/w-1/torch] RuntimeError: " + _OOM + "\n"
+    assert (
+        _confidence(log + "[pod/w-0/torch] step 2 loss 2.0\n[pod/w-0/torch] step 3 loss 1.9\n") == "certain"
+    )
+    log = f"(head, rank=0, pid=7) step 1 loss 2.1\n(worker1, rank=1, pid=8) RuntimeError: {_OOM}\n"
+    assert _confidence(log + "ERROR: Job 1 failed with return code list: [1]\n") == "certain"
+
+
+def test_fields_of_a_record_report_what_its_message_does_not() -> None:
+    steps = 'ts=1 level=info msg="step" loss=2.1\nts=2 level=info msg="step" loss=2.0\n'
+    assert (
+        diagnose(f'{steps}ts=3 level=error msg="exited" error="RuntimeError: {_OOM}"\n').verdict == "cuda-oom"
+    )
+    assert diagnose(f'{steps}ts=3 level=error msg="exited" err="status 1: {_OOM}"\n').verdict == "cuda-oom"
+    assert diagnose(f'{steps}ts=3 level=info msg="next" error="status 1: {_OOM}"\n').verdict == "benign"
+    nans = "".join(f'ts={at} level=info msg="step" step={at} loss=nan\n' for at in range(3, 7))
+    assert diagnose(steps + nans).verdict == "nan-loss"
+
+
+@pytest.mark.parametrize(
+    ("log", "verdict", "confidence"),
+    [
+        ("step 1 loss 2.1\nexit code 124\n", "time-limit", "likely"),
+        (
+            '0123456789ab   t   "python t.py"   2 hours ago   Exited (137) 5 minutes ago   t\n',
+            "host-oom-killed",
+            "likely",
+        ),
+    ],
+)
+def test_codes_by_which_timeout_and_docker_say_an_end_are_likely(
+    log: str, verdict: str, confidence: str
+) -> None:
+    assert (diagnose(log).verdict, _confidence(log)) == (verdict, confidence)
 
 
 def test_an_exception_behind_which_a_process_writes_more_is_not_certain() -> None:

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from preflight.diagnosis.condensed_log import LogCondenser, condense
-from preflight.diagnosis.context import Context
 from preflight.diagnosis.diagnose import diagnose
 from preflight.diagnosis.error_lines import error_lines
 from preflight.diagnosis.exception_origins import row_of_place
 from preflight.diagnosis.free_memory import FreeMemory
+from preflight.diagnosis.host_evidence import Context
 from preflight.diagnosis.lines import Line, Log
 from preflight.diagnosis.live_diagnosis import LiveDiagnosis
 from preflight.diagnosis.run_progress import RunProgress

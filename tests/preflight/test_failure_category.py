@@ -1,8 +1,8 @@
 import pytest
 
-from preflight.diagnosis.context import Context
 from preflight.diagnosis.diagnose import diagnose
 from preflight.diagnosis.failure_category import CATEGORIES, PERMANENT, category_of
+from preflight.diagnosis.host_evidence import Context
 from preflight.diagnosis.result import ZERO_CODE, Cause
 from preflight.diagnosis.signatures.table import SIGNATURES
 from preflight.facts.host import KernelLog

@@ -7,9 +7,9 @@ import pytest
 
 from preflight.checks.wheels import find_driver_floor, find_wheel, runs_on
 from preflight.decide.batch_sizes import BatchSizes, find_nearest_multiples
-from preflight.diagnosis.context import Context
 from preflight.diagnosis.diagnose import diagnose
 from preflight.diagnosis.explain import explain_signature
+from preflight.diagnosis.host_evidence import Context
 from preflight.diagnosis.live_diagnosis import LiveDiagnosis
 from preflight.diagnosis.signature_matcher import _BY_ERRNO
 from preflight.diagnosis.signatures.model import branches, expanded, longest_literal, selective_literals

@@ -1,8 +1,8 @@
 import pytest
 
-from preflight.diagnosis.context import Context, apply_context
 from preflight.diagnosis.diagnose import diagnose
 from preflight.diagnosis.free_memory import FreeMemory
+from preflight.diagnosis.host_evidence import Context, apply_context
 from preflight.diagnosis.result import Cause
 from preflight.diagnosis.signatures.table import signature
 from preflight.facts.host import KernelLog, Xid

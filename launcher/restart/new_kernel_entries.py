@@ -45,7 +45,7 @@ def refine_with_host(outcome: Outcome, before: KernelLogs, after: Mapping[str, H
     kills = (cause.kernel_oom,) if cause.kernel_oom else ()
     logs = () if log is None else (replace(log, oom_kills=kills),)
     codes = () if cause.code is None else (cause.code,)
-    from preflight.diagnosis.context import Context, apply_context  # noqa: PLC0415 - only a failure needs it
+    from preflight.diagnosis.host_evidence import Context, apply_context  # noqa: PLC0415 - only a failure needs it
 
     causes = apply_context(diagnosis.causes, Context(kernel_logs=logs, exit_codes=codes, lost_gpus=lost))
     verdict = causes[0].slug if causes else diagnosis.verdict
