@@ -185,8 +185,8 @@ def _last_listing(rows: list[Tree], times: Sequence[str], *, is_loop: bool) -> l
         is_clear = len(rows) < 2 or (not is_loop and longest < _SLOW_ROW_S and min(pauses) < _ROW_S)
         is_clear &= bool(times) or whole > _MOST_UNNAMED or not listed_again(rows, 3)
     if whole > _MOST_UNNAMED or not is_clear:
-        unlike = dict.fromkeys(str(gpu.get("product_name", "")) for gpu in rows)
-        raise ValueError(f"{_AGAIN}: it has at least {len(unlike)} ({', '.join(filter(None, unlike))})")
+        unlike = dict.fromkeys(str(gpu.get("product_name", "of no name")) for gpu in rows)
+        raise ValueError(f"{_AGAIN}: it has at least {len(unlike)} ({', '.join(unlike)})")
     at = max(at for at, size in enumerate(sizes) if size == whole)
     return rows[starts[at] : starts[at + 1]]
 

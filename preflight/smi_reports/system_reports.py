@@ -11,7 +11,10 @@ from preflight.smi_reports.truncated_lines import TruncatedLines
 Tree = dict[str, Any]
 
 _LINE = r"GPU (\d{1,2}(?:,\d{1,2})*): ([^\n(]*[^\s(])[ \t]*"
-COLLECTED = rf"^GPU models and configuration *:|^(?:{_LINE}\n){{1,64}}GPU [\d,]+ Compute Capability: "
+_ALONE = rf"\A(?:\s*GPU \d{{1,2}}: {MAKE} [\w -]+\n)+\s*\Z"  # as -L without UUIDs
+COLLECTED = (
+    rf"^GPU models and configuration *:|{_ALONE}|^(?:{_LINE}\n){{1,64}}GPU [\d,]+ Compute Capability: "
+)
 INFORMATION = rf"^Model:[ \t]+{MAKE}\b.*\n(?:.*\n){{0,4}}(?:IRQ|GPU UUID):"
 _LISTED = re.compile(rf"{_LINE}$", re.MULTILINE)
 _REST = re.compile(r"\n(?!GPU \d|MIG |[A-Z][\w ()]{2,60}:)[ \t]*\S")  # of a name that a terminal wrapped

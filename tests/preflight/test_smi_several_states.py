@@ -270,6 +270,8 @@ def test_a_shell_that_starts_no_nvidia_smi_is_understood_in_its_words(said: str,
         ("NVSMI provides monitoring information for Tesla devices.\n", "the help of nvidia-smi"),
         ("0, 50 %, 100 MiB\n1, 0 %, 3 MiB\n", "without the names"),
         ("name, memory.used [MiB]\n" + "NVIDIA A100, 3 MiB\nNVIDIA L4, 9 MiB\n" * 4, "at least 2"),
+        ("memory.used [MiB], memory.total [MiB]\n" + "3 MiB, 9 MiB\n8 MiB, 9 MiB\n" * 9, "1 .of no name."),
+        ("GPU 0: NVIDIA L4\nepoch 1\n", "unrecognised"),
     ],
 )
 def test_a_text_without_a_listing_of_gpus_is_refused_for_what_it_is(text: str, said: str) -> None:
@@ -301,3 +303,9 @@ def test_a_call_that_sees_some_gpus_alone_says_of_none_that_it_is_lost(command: 
     some = _table(second=9, buses=("07", "47", "4E"))
     gpus = gpus_of(parse_smi(f"$ nvidia-smi\n{_table()}$ {command}\n{some}", "h"))
     assert [gpu.name for gpu in gpus] == ["NVIDIA L40S"] * 4
+
+
+def test_a_list_of_gpus_without_their_uuids_names_them() -> None:
+    gpus = gpus_of(parse_smi("GPU 0: NVIDIA A100-SXM4-80GB\nGPU 1: NVIDIA L4\n", "h"))
+    assert [str(gpu.name).removesuffix("...") for gpu in gpus] == ["NVIDIA A100-SXM4-80GB", "NVIDIA L4"]
+    assert all(isinstance(gpu.processes, Missing) for gpu in gpus)
