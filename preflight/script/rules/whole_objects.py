@@ -25,7 +25,7 @@ class _File:
     """Note of where a file is read, or what is saved into it: "" for weights and numbers alone."""
 
     path: str
-    function: int | None  # in which a path is computed, None of one that is known, or the same everywhere
+    within: int | None  # the object or function of a computed path, None of one that is the same everywhere
     saved: str | None = None  # None: it is read, and nothing says weights_only=
 
 
@@ -52,11 +52,15 @@ def whole_object_read_as_weights(it: Interpreter, event: ScriptEvent) -> Iterato
     node = call.node.args[not reads] if call.node.args else None
     if node is not None:
         known = text_of(event.values["path"])
-        shared = isinstance(node, ast.Attribute) or not it.stack
-        function = None if known or shared else it.stack[-1]
+        owner = it.evaluate(node.value) if isinstance(node, ast.Attribute) and not known else None
+        shared = known or isinstance(node, ast.Attribute) or not it.stack
+        within = owner.id if isinstance(owner, Ref) else None if shared else it.stack[-1]
         plain = reads and not event.what  # weights_only=False beside it: in a handler, for a version
         saved = None if plain else "" if reads else _whole(it, call.args[0])
-        it.note(_File(known or ast.unparse(node), function, saved), event.place)
+        name, line = ast.unparse(node), node.lineno
+        given = [each for each in it.of_kinds(ast.Assign) if name in map(ast.unparse, each.targets)]
+        times = sum(each.lineno < line for each in given)  # of a path that is given anew
+        it.note(_File(known or f"{name} {times}", within, saved), event.place)
 
 
 def _is_torch_save(it: Interpreter, node: ast.Call) -> bool:
@@ -76,7 +80,7 @@ def _whole(it: Interpreter, value: Value) -> str:
 def _unlike(it: Interpreter, level: Level) -> Iterator[RuleHit]:
     files = [key for key in it.notes if isinstance(key, _File)]
     for read in (each for each in files if each.saved is None):
-        alike = [each for each in files if (each.path, each.function) == (read.path, read.function)]
+        alike = [each for each in files if (each.path, each.within) == (read.path, read.within)]
         saved = [each for each in alike if each.saved is not None]
         if saved and all(each.saved for each in saved) and not it.sources.mention(_ALLOWS):
             message = (
