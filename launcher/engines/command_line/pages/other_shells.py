@@ -12,7 +12,7 @@ _OTHERS = (
         re.compile(  # `$x =` not within `[[ ... &&`, where it compares
             r"^[ \t]*(?:\[CmdletBinding\b|param[ \t]*\(|foreach[ \t]*\([ \t]*\$|iex[ \t]+[\"'$]"
             r"|(?-i:(?:Write|New|Set|Start|Invoke|Tee)-[A-Z])[a-z]+\b|if[ \t]*\([^\n]*\bTest-Path\b"
-            r"|(?:else)?if[ \t]*\([^()\n]*\$[A-Z_][^()\n]*\)[ \t]*\{)"  # `$1` is awk's
+            r"|(?:else)?if[ \t]*\([^()\n]{0,200}\$[A-Z_][^()\n]{0,200}\)[ \t]*\{)"  # `$1` is awk's
             r"|(?<![&|\[(\\]\n)^[ \t]*(?:\[\w+\][ \t]*)?\$[A-Z_]\w*(?:[ \t]+\+?=[ \t]|=[^=~])"
             r"|\$PSScriptRoot\b",
             re.MULTILINE | re.IGNORECASE,
@@ -84,7 +84,7 @@ _STARTS = re.compile(
 """What a Dockerfile, a unit, an environment of tox or a submit file starts."""
 
 _AROUND = re.compile(
-    r"(?![ \t]*[#*-])[ \t]*(?:[$>][ \t]+|sh[ \t]+(?=[\"']))?(?P<quote>[\"']?)(?P<inner>.*?)(?P=quote)[ \t,]*"
+    r"(?![ \t]*[#*-])[ \t]*(?:[$>][ \t]+|sh[ \t]+(?=[\"']))?(?P<quote>[\"']?)(?P<inner>.*)(?P=quote)"
 )
 
 _ALONE = re.compile(r"(?:[ \t]*(?:and|or|do|then)[ \t])?((?:[^;{}&|'\"]|\{[^\s{}]*\}|'[^']*'|\"[^\"]*\")+)")
@@ -113,8 +113,8 @@ def refuse_other_shell(text: str) -> None:
 def refused_text(what: str, text: str) -> CommandRefused:
     """Return the error for a text that is `what`, with the launch in it where it has one."""
     text = text.replace("\\\n", " ")
-    lines = map(_AROUND.fullmatch, (*map(" ".join, _STARTS.findall(text)), *text.split("\n")))
-    inner = (line["inner"] for line in lines if line is not None)
+    lines = (line.rstrip(" \t,") for line in (*map(" ".join, _STARTS.findall(text)), *text.split("\n")))
+    inner = (line["inner"] for line in map(_AROUND.fullmatch, lines) if line is not None)
     launch = next(filter(_LAUNCH.search, (shlex.join(flow_words(line)) or line for line in inner)), "")
     launch = next(filter(_LAUNCH.search, _ALONE.findall(launch)), launch)
     shown = " ".join(re.split(r"\s\d?>", launch, maxsplit=1)[0].split())[:_SHOWN]

@@ -119,7 +119,7 @@ class _Output:
         if printed is None or len(self.text) + len(printed) > MOST_PRINTED:
             raise _Unknown
         if shell.blocks.status is None and words[0].text != "cd":  # which the host's directories decide
-            shell.blocks.status = words[0].text not in ("expr", "grep") or printed not in ("", "0\n")
+            shell.blocks.status = words[0].text != "expr" or printed not in ("", "0\n")
         printed = "" if shell.redirected else printed
         self.piped = printed if end == "|" else None
         self.text += printed if end != "|" else ""

@@ -8,7 +8,7 @@ from launcher.engines.command_line.shell.arithmetic import names_set
 from launcher.engines.command_line.shell.blocks import LEAVES
 from launcher.engines.command_line.shell.state import READERS, ShellState
 from launcher.engines.command_line.shell.variables import UNDECIDED, arguments_behind, options_of_set
-from launcher.engines.command_line.shell.words import DECLARATIONS, ELEMENT, Word, is_assignment
+from launcher.engines.command_line.shell.words import DECLARATIONS, Word, is_assignment
 from launcher.engines.command_line.tables import side_programs
 
 SHOWN = (Word("cat"),)  # what shows a text in place, where no pipe is behind it
@@ -89,9 +89,7 @@ def _leaves_variables(shell: ShellState, words: tuple[Word, ...]) -> bool:
         shell.calculate(rest[:-1] if name == "((" else rest, is_certain=False)
     elif is_declaration or all(map(is_assignment, words)):
         for word in rest if is_declaration else words:
-            if ELEMENT.fullmatch(word.text):
-                shell.prepare((word,))
-            elif name != "export" or not shell.export_file(word, is_certain=False):
+            if name != "export" or not shell.export_file(word, is_certain=False):
                 is_exported = name == "export" or (is_declaration and Word("-x") in rest)
                 shell.forget(word.text.partition("=")[0].rstrip("+"), is_exported=is_exported)
         if name == "readonly" or Word("-r") in rest:
@@ -100,7 +98,7 @@ def _leaves_variables(shell: ShellState, words: tuple[Word, ...]) -> bool:
             shell.refer(f"{name} -n", rest)
     elif (name in (*READERS, "unset") and rest[:1] != (Word("-f"),)) or rest[:1] == (Word("-v"),):
         for word in rest[1:2] if name == "printf" else rest:
-            shell.forget(word.text.partition("[")[0], is_exported=False)
+            shell.forget(word.text, is_exported=False)
     else:
         return False
     return True

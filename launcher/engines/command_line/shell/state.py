@@ -339,8 +339,8 @@ class ShellState:
             is_exported = of_all or word.text.startswith("PATH=")  # which every shell exports
             if word.text.startswith("-") or (is_exported and self.export_file(word)):
                 continue
-            if (element := ELEMENT.fullmatch(word.text)) is not None:
-                self.forget(element["name"], is_exported=False, why="a table")
+            if ELEMENT.match(word.text):
+                self.forget(word.text, is_exported=False, why="a table")
             else:
                 self._assign_variable(word, is_exported=is_exported)
 

@@ -5,7 +5,7 @@ from preflight import regex as re
 
 ENDS = ("|", "|&", "&")  # behind what has a shell of its own
 
-_END = re.compile(r"[ \t]*(?:\d?>{1,2}(?:&\d|[ \t]*[^\s;&|<>()]+)[ \t]*){0,3}(?:\|(?!\|)|&(?![&>]))")
+_END = re.compile(r"[ \t]*(?:\d{0,3}>{1,2}(?:&\d|[ \t]*[^\s;&|<>()]+)[ \t]*){0,3}(?:\|(?!\|)|&(?![&>]))")
 _ANY = re.compile(r"(?:\b(?:fi|done|esac)\b|\})(?:[^\n;|&]|(?<=>)&){0,300}(?:\|(?!\|)|&(?![&>]))")
 
 

@@ -5,9 +5,7 @@ from collections.abc import Iterator, Sequence
 from preflight import regex as re
 from preflight.frozen import dataclass
 
-ELEMENT = re.compile(
-    r"(?P<name>[A-Za-z_]\w*)\[(?P<key>[^\[\]=]{1,100})\](?P<add>\+?)=(?P<value>.*)", re.DOTALL
-)
+ELEMENT = re.compile(r"[A-Za-z_]\w*\[[^\[\]=]{1,100}\]\+?=")
 """`NAME[KEY]=VALUE` of an array or a table."""
 
 DECLARATIONS = ("export", "declare", "local", "readonly", "typeset", "setenv", "set")
