@@ -121,7 +121,7 @@ def test_what_slurm_refuses_is_one_error_with_its_fix(cluster: Cluster) -> None:
     assert many["pending_reason"] in ("PartitionConfig", "PartitionNodeLimit")
     assert "set `nodes`" in done.stderr
     cluster.run("scancel", many["job"])
-    printed = cluster.call("submit -c ./submitted.yaml -n").stdout
+    printed = cluster.call("submit -c ./submitted.yaml --dry-run").stdout
     assert printed.startswith("#!/bin/bash\n#SBATCH --job-name=submitted\n#SBATCH --nodes=2\n")
     waits = cluster.batch("sleep 60", "--begin=now+1hour")
     assert f"Slurm job {waits} waits: it is PENDING (BeginTime)" in cluster.call(f"ps {waits}", code=2).stderr

@@ -74,16 +74,13 @@ def test_a_late_attach_tells_what_was_and_changes_nothing_of_it(home: Home) -> N
 
 
 def test_a_path_that_lies_deeper_is_fetched_as_the_answer_says(home: Home) -> None:
-    home.launch("import os; os.makedirs('out/c-5'); open('out/c-5/w', 'w').write('x')", detach=False)
+    home.launch("import os; os.makedirs('out/a/c-5'); open('out/a/c-5/w', 'w').write('x')", detach=False)
     lacks = home.gpulaunch("fetch", RUN, "--path", "c-5")
     assert lacks.returncode == 1
     assert "where it ran without one; one directory deeper: --path '*/c-5'\n" in lacks.stderr
     came = home.gpulaunch("fetch", RUN, "--path", "*/c-5")
-    assert (came.returncode, came.stdout.splitlines()[-1]) == (
-        0,
-        f"in gpulaunch-runs/{RUN}/localhost/workdir",
-    )
-    assert (home.home / f"gpulaunch-runs/{RUN}/localhost/workdir/out/c-5/w").read_text() == "x"
+    assert (came.returncode, came.stdout.splitlines()[-1]) == (0, f"in gpulaunch-runs/{RUN}/localhost/output")
+    assert (home.home / f"gpulaunch-runs/{RUN}/localhost/output/a/c-5/w").read_text() == "x"
     assert "deeper" not in home.gpulaunch("fetch", RUN, "--path", str(home.home / "c-5")).stderr
 
 
