@@ -81,7 +81,7 @@ def test_a_path_that_lies_deeper_is_fetched_as_the_answer_says(home: Home) -> No
     came = home.gpulaunch("fetch", RUN, "--path", "*/c-5")
     assert (came.returncode, came.stdout.splitlines()[-1]) == (0, f"in gpulaunch-runs/{RUN}/localhost/output")
     assert (home.home / f"gpulaunch-runs/{RUN}/localhost/output/a/c-5/w").read_text() == "x"
-    assert "deeper" not in home.gpulaunch("fetch", RUN, "--path", str(home.home / "c-5")).stderr
+    assert "one directory deeper" not in home.gpulaunch("fetch", RUN, "--path", str(home.home / "c-5")).stderr
 
 
 def test_a_run_that_no_host_knows_any_more_is_shown_by_what_is_kept_locally(home: Home) -> None:
