@@ -72,6 +72,7 @@ _OTHER_OPTIONS: dict[tuple[str, ...], str] = {
     ("report", "-o", "--output"): "--html FILE writes a page",
     ("run", "--no-sync"): "--set sync=false",
     ("stop", "--all"): "name the run; gpulaunch ps lists those that live",
+    ("rm", "-n", "--dry-run"): "gpulaunch ps shows the run; of all that ended: gpulaunch prune all --dry-run",
     ("rm", "--all"): "gpulaunch prune deletes those of all runs that ended long ago",
     ("submit", "--hosts"): "Slurm chooses the nodes; for sbatch: --set slurm.sbatch.nodelist=HOSTS",
     ("ps", "--watch", "-w"): "gpulaunch top shows runs live",

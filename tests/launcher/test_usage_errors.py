@@ -92,6 +92,7 @@ from launcher.config.command_config import read_command
         ("inti", 'gpulaunch has no command "inti"', "did you mean init or lint?"),
         ("run a.py --wait 4 hours --sync", "--wait: expected one word, got 4 hours", "write 4h"),
         ("prune -n", "gpulaunch prune has no option -n", "to see it and change nothing: --dry-run"),
+        ("rm a --dry-run", "gpulaunch rm has no option --dry-run", "gpulaunch ps shows the run"),
         ("run a.py -n 4", "gpulaunch run has no option -n", "the plan alone: run --dry-run; ranks of each"),
         ("submit -c a --logs b", "gpulaunch submit has no option --logs", "what is not sent with --login"),
         ("stop a -f", "gpulaunch stop has no option -f", "without time for a checkpoint: --now"),
