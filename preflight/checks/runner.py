@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from preflight.checks.finding import Finding, Problem, Severity
 from preflight.checks.registry import CHECKS, NOT_HELD, Check, ClockOffset, sort_by_module
 from preflight.checks.spare_gpus import ReportCheck, demote_spare_gpus
+from preflight.checks.unread_facts import fix_missing
 from preflight.decide.decision import NodeRanks
 from preflight.decide.usable_gpus import select_gpus
 from preflight.facts.gpu import Gpu
@@ -179,12 +180,11 @@ def _ask(check: Check, supply: Mapping[str, Any]) -> list[Problem]:
     values = {name: supply[name] for name in check.needs}
     for name, value in values.items():
         if isinstance(value, Missing):
-            by_driver = name in ("driver", "gpus") and check.code != _DRIVER
-            fix = (
-                f"see {_DRIVER}, which is about the driver"
-                if by_driver
-                else f"gpulaunch explain {check.code}"
-            )
+            fix = f"gpulaunch explain {check.code}"
+            if name in ("driver", "gpus") and check.code != _DRIVER:
+                driver = supply.get("driver")  # of which a file may hold nothing
+                is_alone = isinstance(driver, Missing) and value.code != driver.code == "not-asked"
+                fix = fix_missing(value) if is_alone else f"see {_DRIVER}, which is about the driver"
             return [Problem(f"not checked: {name}: {value.reason}", fix, severity=Severity.UNKNOWN)]
     try:
         return list(check.function(**values))

@@ -54,6 +54,10 @@ _Q_HEAD = re.compile(r"^=+NVSMI LOG=", re.MULTILINE)
 _ASKED_GPU = re.compile(r"nvidia-smi\b(?=[^\n]* -q)[^\n]* (?:-i|--id)[ =]?(\d{1,2}(?:,\d{1,2})*)(?![\d,:.])")
 WHICH_IS_UNKNOWN = "which is not known"
 _LONGEST_ERROR = 4000  # a page that merely quotes an error message is not a recording of one
+_NOTE = (  # a short text with one behind words and at the end of a line; others are about an error
+    r"\A(?=[\s\S]{0,1000}\Z)(?=[\s\S]*(?:nvidia|NVML|device handle))[\s\S]*"
+    rf"^(?![^\n]*\b(?:if|when|says?)\b)[^\n]*{ERRORS}[^\n\"`*\u201d]*(?:\\n|\W)*?$"
+)
 _ERROR_LINES = 4
 ERROR_LINE = rf"^[^\S\n]*({ERRORS})"
 _ROW = r"^\|[^\S\n]*\d{1,4}[^\S\n]+\S[^|\n]*\|[^\S\n]*(?:[0-9A-F]{4,8}:)?[0-9A-F]{2}:[0-9A-F]{2}\.\d "
@@ -62,6 +66,8 @@ CSV_NAMES = (
     r"((gpu_)?name|(gpu_)?uuid|index|pci\.bus_id|gpu_bus_id|memory\.(?:total|used))( \[\w+\])?(,|[^\S\n]*$)"
 )
 AT_PROMPT = re.compile(r"(?:\([\w.-]{1,64}\) )?[\w.-]{0,64}[@:~\]][^\n]{0,100}?[$#%>] |[$#%>] ")
+END_OF_ERROR = re.compile(r"\n(?:\n|```)|(?:(?:\\n)+|[\"'`*|\u201d])(?:\W*\n|\W*$)")
+"""An empty line, or marks of a quote, a string or a fence at the end of a line."""
 _STAMP = (
     r"\[[^\[\]\n]{0,40}\d[.:]\d[^\[\]\n]{0,40}\]|<\d+>|\S{3,5} +\d+ [\d:]{8}"
     r"|(?:<\d+>1? ?)?\d{4}-\d\d-\d\d[T ]\S+"
@@ -119,8 +125,8 @@ def _error(text: str) -> Facts | None:
     listed = bare_facts(text) if re.search(ROW, text, re.MULTILINE | re.IGNORECASE) else None
     if listed is not None:
         return listed  # beside a GPU that is lost
-    found = re.search(ERROR_LINE, text, re.MULTILINE | re.IGNORECASE)
-    paragraph = re.split(r"\n(?:\n|```)", text[found.start() :], maxsplit=1)[0] if found else text
+    found = re.search(ERROR_LINE, text, re.MULTILINE | re.IGNORECASE) or re.search(ERRORS, text)
+    paragraph = END_OF_ERROR.split(text[found.start() :], maxsplit=1)[0] if found else text
     lines = [line for line in paragraph.split("\n") if not AT_PROMPT.match(line)][:_ERROR_LINES]
     excuse = smi_error("\n".join(lines)) if len(text) <= _LONGEST_ERROR else None
     return None if excuse is None else {"driver": excuse, "gpus": excuse}
@@ -210,6 +216,7 @@ def _places(gpus: list[Facts], count: int, asked: Sequence[int], *, starts_withi
 
 def _table(text: str) -> Facts:
     """Return the facts of a table, of several of one host the last; raises ValueError for several hosts."""
+    text = re.sub(r"^ +(?=[|+])", "", text, flags=re.MULTILINE)  # of one table below another's prefix
     starts = _table_starts(text)
     if not starts or re.search(_ROW, text[: starts[0]], re.MULTILINE | re.IGNORECASE):
         starts = [0, *starts]  # of one that is cut at its start
@@ -385,6 +392,7 @@ FORMS = (
     Form(r"^DRIVER version *: *\d", lambda text: {"driver": tree_driver(q_tree(text), "file")}),
     Form(LSPCI, lambda text: {"pci_gpus": lspci_gpus(text)}),
     Form("^WARNING: infoROM", kernel_facts),
+    Form(_NOTE, _error),
 )
 """Forms in the order they are tried; XML comes before.
 

@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Any
 
 from preflight import regex as re
-from preflight.probes.nvidia_smi.values import LOST_VALUES
+from preflight.probes.nvidia_smi.values import LOST_VALUES, UNLISTED_LATER
 from preflight.smi_reports.table import LOST, MAX_GPUS
 
 Tree = dict[str, Any]
@@ -35,6 +35,7 @@ OF_SOME = re.compile(
     r"[^\n]* (?:\S*/)?(?:nvidia-smi|(?:ba|z)?sh|shell)\b|\b(?:salloc|ssh) "
 )
 """A call for some of a host's GPUs, where others are hidden, or on another host."""
+_OF_ABSENT = ("product_name", "uuid", "compute_mode", "processes")
 _NEAR = 400  # characters above a recording, in which its call is
 _NEAR_MIB = 64  # between what one GPU uses at two times
 _MOST_UNNAMED = 16  # GPUs of one host; more rows without a name are those of a loop
@@ -78,11 +79,15 @@ def latest(trees: list[Tree], texts: list[str], are_whole: Sequence[bool] = ()) 
     most = max(map(len, ids))
     *_, last = longest = [at for at in order if len(ids[at]) == most]
     are_whole = are_whole or [*map(_shows_all, trees)]
-    gone = _gone(ids[last], ids[newest])
-    if OF_SOME.search(texts[newest - 1][-_NEAR:] + texts[newest]):
-        gone = []
-    if gone and (not _are_in_line(ids[last], ids[newest]) or are_whole[newest]):
-        lost = [{"product_name": LOST, "uuid": LOST, "pci": {"bus_id": bus}} for bus in gone]
+    gone, is_part = _gone(ids[last], ids[newest]), not _are_in_line(ids[last], ids[newest])
+    less = gone or [bus for _, bus, *_ in ids[last][len(ids[newest]) :]]
+    if (
+        less
+        and (is_part or are_whole[newest])
+        and not OF_SOME.search(texts[newest - 1][-_NEAR:] + texts[newest])
+    ):
+        word = LOST if gone else UNLISTED_LATER
+        lost = [dict.fromkeys(_OF_ABSENT, word) | {"pci": {"bus_id": bus}} for bus in less]
         trees[newest]["gpu"] = [*gpus_in(trees[newest]), *lost]
         return newest
     near = [at for at in longest if are_whole[at] and _is_still(trees[at], trees[last])]

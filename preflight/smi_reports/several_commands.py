@@ -9,9 +9,11 @@ from preflight import regex as re
 from preflight.probes.nvidia_smi.processes import processes
 from preflight.probes.nvidia_smi.values import NOT_HELD, smi_error
 from preflight.smi_reports.compute_apps import processes_by_gpu
+from preflight.smi_reports.device_files import mapped_by
 from preflight.smi_reports.forms import (
     AT_PROMPT,
     CSV_NAMES,
+    END_OF_ERROR,
     ERROR_LINE,
     WHICH_IS_UNKNOWN,
     bare_facts,
@@ -67,7 +69,7 @@ def _last_words(text: str, gpus: list[Facts]) -> Facts | None:
     below = [*takewhile(lambda line: not line.startswith(("|", "+")), reversed(above))]
     is_told = any(_PROSE.search(line) and not AT_PROMPT.match(line) for line in above[-2:])
     is_told |= any(map(OF_SOME.search, below)) and not any(map(OF_SOME.search, above[: -len(below)]))
-    words = text[found.start() :].split("\n\n", 1)[0]
+    words = END_OF_ERROR.split(text[found.start() :], maxsplit=1)[0]
     is_of_other = words.lstrip().startswith("Unable") and not any(
         str(gpu["pci_bus_id"]).endswith(bus[-SHORT_BUS:]) for bus in unreachable(words) for gpu in gpus
     )
@@ -141,6 +143,7 @@ def _with_more(facts: Facts, text: str, sections: dict[str, str]) -> Facts:
             shown = gpustat_facts(text)["gpus"]
             gpus += shown[len(gpus) :] if _are_same(gpus, shown[: len(gpus)]) else []
         _add_processes(gpus, text)
+        _add_holders(gpus, mapped_by(text))
     return facts
 
 
@@ -183,3 +186,22 @@ def _add_processes(gpus: list[Facts], text: str) -> None:
     for gpu in gpus:
         if isinstance(gpu["uuid"], str) and isinstance(gpu["processes"], dict):
             gpu["processes"] = processes({"processes": {"process_info": by_gpu.get(gpu["uuid"], [])}})
+
+
+_UNEXPLAINED_MIB = 1024  # as of `expect:`; a desktop takes less
+
+
+def _add_holders(gpus: list[Facts], mapped: dict[int, dict[int, str]]) -> None:
+    """Put those that `fuser` names on GPUs whose memory the listed processes do not explain."""
+    with_list = [gpu for gpu in gpus if mapped and isinstance(gpu["processes"], list)]
+    known = {process["pid"] for gpu in with_list for process in gpu["processes"]}
+    for gpu in with_list:
+        sizes = [process["used_mib"] for process in gpu["processes"]]
+        used = gpu["memory"].get("used_mib", 0)
+        if all(isinstance(size, int) for size in sizes) and used - sum(sizes) > _UNEXPLAINED_MIB:
+            number = gpu["minor"] if isinstance(gpu["minor"], int) else gpu["index"]
+            gpu["processes"] += [
+                {"pid": pid, "kind": "compute", "used_mib": NOT_HELD, "name": name}
+                for pid, name in mapped.get(number, {}).items()
+                if pid not in known
+            ]

@@ -37,6 +37,7 @@ _ROW_END = re.compile(r"\s*</?(?:table|thead|tbody|tr|th|td)\b[^<>\n]{0,200}>\s*
 """Of a table of a web page."""
 _BOLD = re.compile(r"(?<=[|\s])\*\*([^*|\n]{1,60})\*\*(?=[|\s])")
 _FENCE = re.compile(r"^```(?=[\w.]+, )|(?<=[^`\s])```$", re.MULTILINE)  # within lines, as chats write it
+_TICK = re.compile(r"^`(?!`)|(?<!`)`$", re.MULTILINE)  # of a span, which may be of several lines
 _ESCAPED = re.compile(r"^[> \t]*\\[|+#].*$", re.MULTILINE)  # marks of a Markdown table
 _TAG = re.compile(r"<(/?)(\w+)[^<>]{0,200}?(/?)>")
 _BOXES = str.maketrans(
@@ -70,9 +71,12 @@ _ESCAPE = re.compile(r'\\([rnt"\\])')
 # What is in front of the lines.
 _MARKS_OF_LINES = tuple(map(re.compile, (r">(?: |$)", r">", r"\[rank\d+\]: ?")))
 """What mails and torchrun put in front of every line, whatever the lines say."""
-OF_LOG = r"(?i:debug|info|notice|warn(?:ing)?|error|critical|fatal|(?:std)?(?:out|err)|MainThread|Thread-\d+)"
-"""A level, a stream or a thread: it names no host."""
-_LINE_NUMBER = re.compile(r" *(\d{1,9})(?: |$)")
+OF_LOG = (
+    r"(?i:debug|info|notice|warn(?:ing)?|error|critical|fatal|(?:std)?(?:out|err)|MainThread|Thread-\d+"
+    r"|before|after)"
+)
+"""A level, a stream, a thread or a state: it names no host."""
+_LINE_NUMBER = re.compile(r" *(\d{1,9})[.:)]?(?: |$)")
 _MOST_MARKS = 16
 _QUOTE = re.compile(r"[>#|\s]{1,8}")
 # Known first lines, behind something: a quote's marks, a line's number, its time, its container or host.
@@ -92,7 +96,7 @@ _HEAD = re.compile(
 )
 ERRORS = (
     r"(?:NVIDIA-SMI has failed|Failed to (?:initialize|properly shut down) NVML|No devices were found"
-    r"|Unable to determine the |NVIDIA-SMI couldn't find)"
+    r"|Unable to determine the |NVIDIA-SMI couldn't find|nvidia-container-cli[^\n]{0,40} error: nvml error)"
 )
 _TAGGED_ERROR = re.compile(
     rf"^([^\n]{{0,40}}\d\d:\d\d:\d\d[^\n]{{0,40}}?|\S{{1,60}}(?:[:\]>]| {{1,8}}\|) ?){ERRORS}", re.MULTILINE
@@ -289,7 +293,7 @@ def _unquoted(text: str) -> str:
     if "<nvidia_smi_log" not in text and ("<" in text or "&" in text):
         text = html.unescape(_TAGS.sub("", text)).replace("\u00a0", " ")
     text = _BOLD.sub(r"\1", text) if "**" in text else text
-    text = _FENCE.sub("", re.sub(r"^`([^`\n]+)`$", r"\1", text, flags=re.MULTILINE))
+    text = _FENCE.sub("", _TICK.sub("", text))
     text = _ESCAPED.sub(lambda line: re.sub(r"\\([|_+#-])", r"\1", line[0]), text.translate(_BOXES))
     return "\n".join(map(_without_tabs, text.split("\n"))) if "\t" in text else text
 

@@ -87,3 +87,18 @@ def test_rows_without_names_of_columns_may_list_gpus_again() -> None:
     rows = "NVIDIA A40, 3 MiB\nNVIDIA A40, 900 MiB\n"
     assert "the host may have fewer" in str(gpus(rows * 2)[0].processes)
     assert "fewer" not in str(gpus(f"0, {rows.replace(chr(10), chr(10) + '1, ', 1)}")[0].processes)
+
+
+_HELD = (Path(__file__).with_name("smi") / "2xl40s-held-by-nobody.table.txt").read_text(encoding="utf-8")
+
+
+def test_those_that_fuser_names_hold_memory_that_no_listed_process_explains() -> None:
+    """A forked child holds a GPU that nvidia-smi lists no process on; monitors map nothing."""
+    fuser = "$ sudo fuser -v /dev/nvidia*\n                     USER        PID ACCESS COMMAND\n" + "".join(
+        f"/dev/nvidia{at}:        ann        {at + 1}77 F...m python\n"
+        f"                     ann        {at + 1}78 F.... nvtop\n"
+        for at in range(2)
+    )
+    found = [gpu.processes for gpu in gpus(f"{_HELD}\n{fuser}/dev/nvidiactl: ann 99 F...m python\n")]
+    listed = [each for each in found if not isinstance(each, Missing)]
+    assert [[process.pid for process in each] for each in listed] == [[177], []]

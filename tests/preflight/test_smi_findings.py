@@ -130,3 +130,12 @@ def test_bytes_as_python_shows_them_hold_all_gpus() -> None:
 def test_a_heading_about_a_gpu_is_no_line_of_a_monitor() -> None:
     line = "Nov  1 03:12:44 n07 kernel: NVRM: Xid (PCI:0000:c1:00): 48, pid=22110, name=python, DBE\n"
     assert found(f"# GPU trouble on n07\n\n{line}", "HEAL002") == ["HEAL002 0000:c1:00.0 critical"]
+
+
+def test_what_hides_the_gpus_is_not_sought_in_a_driver_that_the_file_does_not_name() -> None:
+    text = "$ nvidia-smi --query-compute-apps=pid,process_name,used_memory --format=csv\n"
+    text += "pid, process_name, used_gpu_memory [MiB]\n1917034, [Not Found], 9736 MiB\n"
+    said = check_host(parse_smi(text, "host"), Job(), Expect(), asked_only=True)
+    assert [each.fix for each in said if each.code == "PROC001"] == [
+        "run the preflight again; if it stays, look on the host itself"
+    ]

@@ -153,3 +153,68 @@ def test_an_error_in_a_log_with_times_is_what_nvidia_smi_said() -> None:
 def test_a_log_that_names_nvidia_is_no_kernel_log_without_xids() -> None:
     with pytest.raises(BadInput):
         parse_smi("2026-11-27T10:00:01.000Z pulling nvidia/cuda:12.8.0-base\n", "host")
+
+
+_MISMATCH = "Failed to initialize NVML: Driver/library version mismatch"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('"', '"'),
+        ('**"', '"**\nWhat now?'),
+        ("- ", ""),
+        ("Step 1: ", ""),
+        ('raise RuntimeError("', '")'),
+        ("| node | said |\n| --- | --- |\n| n1 | ", " |\n| n2 | well |"),
+        ("ERROR - command ['nvidia-smi', '-q'] returned b\"", '\\n\\n"\nTraceback (most recent call last):'),
+    ],
+)
+def test_an_error_in_a_short_note_is_read_without_the_marks_around_it(before: str, after: str) -> None:
+    driver = parse_smi(f"{before}{_MISMATCH}{after}\n", "host").driver
+    assert isinstance(driver, Missing)
+    assert (driver.code, driver.reason) == ("library-mismatch", f"nvidia-smi: {_MISMATCH}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"NVML: it may print: {_MISMATCH}\n" + "Then read the next chapter.\n" * 40,
+        f"If nvidia-smi prints {_MISMATCH}\nreboot.\n",
+        f"`nvidia-smi` with `{_MISMATCH}` needs a reboot.\n",
+        "Error of adb - No devices were found\n",
+    ],
+)
+def test_a_text_that_is_about_an_error_is_no_recording_of_it(text: str) -> None:
+    with pytest.raises(BadInput, match="unrecognised"):
+        parse_smi(text, "host")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        ("nvml error: driver/library version mismatch: unknown.", "library-mismatch"),
+        ("nvml error: driver not loaded: unknown.", "not-loaded"),
+    ],
+)
+def test_the_container_tools_words_for_the_driver_are_its_error(error: str, code: str) -> None:
+    driver = parse_smi(
+        "$ docker run --gpus all cuda:12 nvidia-smi\ndocker: Error response from daemon: runc create failed\n"
+        f"nvidia-container-cli: initialization error: {error}\n",
+        "host",
+    ).driver
+    assert isinstance(driver, Missing)
+    assert driver.code == code
+
+
+def test_marks_of_a_span_of_several_lines_are_no_part_of_its_values() -> None:
+    log = "`=====NVSMI LOG=====\n\nAttached GPUs : 1\nGPU 00000000:24:00.0\n    Processes : None`\n"
+    (gpu,) = gpus_of(parse_smi(f" - [x] nvidia-smi -a:\n{log} - [ ] docker version\n", "host"))
+    assert gpu.processes == ()
+
+
+def test_lines_that_a_page_counted_are_read() -> None:
+    rows = ("| Processes: |", f"|{'=' * 30}|", "| 0 N/A N/A 991 C python 3974MiB |", f"+{'-' * 30}+")
+    (gpu,) = gpus_of(parse_smi("".join(f"  {at}. {row}\n" for at, row in enumerate(rows, 1)), "host"))
+    assert not isinstance(gpu.processes, Missing)
+    assert [process.pid for process in gpu.processes] == [991]

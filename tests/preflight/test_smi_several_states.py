@@ -309,3 +309,21 @@ def test_a_list_of_gpus_without_their_uuids_names_them() -> None:
     gpus = gpus_of(parse_smi("GPU 0: NVIDIA A100-SXM4-80GB\nGPU 1: NVIDIA L4\n", "h"))
     assert [str(gpu.name).removesuffix("...") for gpu in gpus] == ["NVIDIA A100-SXM4-80GB", "NVIDIA L4"]
     assert all(isinstance(gpu.processes, Missing) for gpu in gpus)
+
+
+@pytest.mark.parametrize("kept", [1, 2])
+def test_gpus_that_the_last_table_lacks_are_not_those_of_the_first(kept: int) -> None:
+    """Where half of them or more are missing, they may be lost, or hidden in a container: it is not known."""
+    text = f"{_table()}\nAnd today:\n\n{_table(buses=_BUSES[:kept], second=9)}"
+    gpus = gpus_of(parse_smi(text, "h"))
+    assert [isinstance(gpu.name, Missing) and gpu.name.code for gpu in gpus] == (
+        [False] * kept + ["not-asked"] * (4 - kept)
+    )
+    assert "the last does not" in str(gpus[-1].processes)
+    in_container = text.replace("And today:\n", "$ docker run --gpus 2 cuda:12 nvidia-smi")
+    assert not any(isinstance(gpu.name, Missing) for gpu in gpus_of(parse_smi(in_container, "h")))
+
+
+def test_before_and_after_name_states_of_one_host() -> None:
+    text = "".join([*_tagged("before: ", _table()), *_tagged("after:  ", _table(1, second=9))])
+    assert _holders(text) == {"h": [1]}

@@ -40,9 +40,13 @@ def smi_error(text: str) -> Json | None:
 NOT_HELD = missing("the file does not hold it", "not-asked")
 CUT = "\0cut"
 SHARED = "\0shared"
+UNLISTED_LATER = "\0unlisted"
 LOST_VALUES = {
     CUT: missing("the file is cut at this value", "not-asked"),
     SHARED: missing("the file has the same UUID for another GPU", "not-asked"),
+    UNLISTED_LATER: missing(
+        "an earlier recording in the file lists this GPU, and the last does not", "not-asked"
+    ),
 }
 """What a reader of files puts in place of a value that is not whole, and why; no text has it."""
 _NOT_A_VALUE = tuple(
