@@ -106,6 +106,8 @@ class Job:
     output: str = ""  # where the script writes, relative to the directory that the ranks start in
     guard: GuardPolicy = "stop"  # what is done about what cannot train
     hang_timeout: float = 0.0  # seconds without a sign of life until the run is ended; 0: it is only reported
+    restarts: int = 0  # at most, of a run that failed
+    resumes: bool = False  # a restart gets arguments by which the script continues from a checkpoint
     batch_args: dict[str, str] = field(default_factory=dict)  # "batch", "accumulation" -> the script's option
     rehearse_args: tuple[str, ...] = ()  # added in a rehearsal; {scratch} is its own directory
     rehearse_steps: int = 0  # 0: a real run

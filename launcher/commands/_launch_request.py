@@ -220,7 +220,8 @@ def _take_nodes(request: RunRequest, job: str, options: LaunchOptions) -> RunReq
     config, count = _in_step(request.config, job, options), request.nodes or len(request.entries)
     entries, waiting = request.entries[:count], request.entries[count:]
     if waiting and config.restart is None and not options.no_restart:
-        config = replace(config, restart=RestartOptions(max=len(waiting)))
+        restarted = replace(config.job, restarts=len(waiting))
+        config = replace(config, job=restarted, restart=RestartOptions(max=len(waiting)))
     return replace(request, config=config, entries=entries, spares=waiting, nodes=0)
 
 

@@ -146,6 +146,8 @@ def _validated(written: _ConfigSource, overrides: Overrides) -> RunConfig:
         data.pop("before_stop", None),
     )
     ignore = frozenset(data.pop("ignore", ()))
+    data["restarts"] = restart.max if restart is not None else 0
+    data["resumes"] = restart is not None and bool(restart.resume_args)
     data["args"] = (*(command.args if command else ()), *data.get("args", ()), *overrides.extra_args)
     return RunConfig(
         path.stem,

@@ -166,6 +166,17 @@ def resume_args(job: Job, spec: RestartOptions, checkpoint: Checkpoint | None) -
     return (*job.args, *(word.replace(CHECKPOINT, path) for word in spec.resume_args))
 
 
+def describe_start(job: Job, spec: RestartOptions, checkpoint: Checkpoint | None) -> str:
+    """Return in words what the next start continues from."""
+    if not spec.resume_args:
+        found = f" ({checkpoint.path})" if checkpoint is not None else ""
+        return f"no resume_args: it starts from step 0 unless the script finds its checkpoint itself{found}"
+    if checkpoint is None:
+        where = f"{' or '.join(spec.checkpoints)} below {job.output or 'its working directory'}"
+        return f"this run has written no {where} yet: it starts from step 0"
+    return f"resuming from {checkpoint.path}"
+
+
 def resume_after_requeue(
     prepared: CheckedLaunch,
     spec: RestartOptions,

@@ -21,7 +21,13 @@ from launcher.launch.signals import raise_stop_signals
 from launcher.report.outcome import encode_outcome
 from launcher.report.restarts import encode_restart
 from launcher.restart import pause_signals
-from launcher.restart.checkpoints import Checkpoint, choose_checkpoint, list_checkpoints, resume_args
+from launcher.restart.checkpoints import (
+    Checkpoint,
+    choose_checkpoint,
+    describe_start,
+    list_checkpoints,
+    resume_args,
+)
 from launcher.restart.context import RestartContext
 from launcher.restart.decision import NoRestart, RunFailure, classify_failure, is_crash_loop, should_restart
 from launcher.restart.host_set import SparePolicy, select_hosts, weigh_by_failed_host
@@ -374,11 +380,10 @@ class RestartLoop(Closing):
             return NoRestart(refusal.message)
         changes = tuple(map(redact_text, describe_changes(outcome.plan, prepared.plan(), lineup, self._job)))
         resumed_from = checkpoint.path if checkpoint is not None and spec.resume_args else ""
-        from_words = self._from_words(checkpoint)
         files, other_trees = note_other_tree(
             self._first.extra_files, launch.entries, launch.connections.borrow
         )
-        for line in (*other_trees, *changes, from_words):
+        for line in (*other_trees, *changes, describe_start(self._job, spec, checkpoint)):
             self._screen.notify(line)
         self._history = replace(self._history, resumed_from=resumed_from, changes=changes)
         self._spares = tuple(each for each in lineup.spares if each.name not in outcome.cleanup.lost)
@@ -388,12 +393,3 @@ class RestartLoop(Closing):
         kept = (*files, (RESTART_FILE, json.dumps(record, indent=1) + "\n"))
         self._launch = replace(prepared.launch, extra_files=kept)
         return replace(prepared, launch=self._launch)
-
-    def _from_words(self, checkpoint: Checkpoint | None) -> str:
-        spec = self._means.options
-        if not spec.resume_args:
-            return "no resume_args: the script starts as before and finds its checkpoint itself"
-        if checkpoint is None:
-            where = f"{' or '.join(spec.checkpoints)} below {self._job.output or 'its working directory'}"
-            return f"this run has written no {where} yet: it starts from step 0"
-        return f"resuming from {checkpoint.path}"

@@ -1,5 +1,6 @@
 """The training script, read and never executed."""
 
+import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -172,6 +173,51 @@ def a_launch_on_the_cpu_has_a_script_for_it(
             f"no host has a GPU, so the ranks run on the CPU, and the script is for GPUs: {demand}",
             ON_THE_CPU,
         )
+
+
+@cluster_check("SCR006", Severity.WARNING)
+def a_restart_continues_from_a_checkpoint(
+    hosts: Mapping[str, HostFacts], job: Job, launch: "PlannedLaunch"
+) -> Iterator[Problem]:
+    """Where a failed run is to be restarted, its script continues from a checkpoint.
+
+    A script that takes its checkpoint from an option (`--resume PATH`) trains from step 0 again where a
+    restart does not give it one, and may write over what it had saved. gpulaunch reads the script and its own
+    modules, executes nothing, and says nothing where the script may look for its last checkpoint itself.
+
+    Fix: `resume_args:` under `restart:` of the run config, or `--set` for one launch; `{checkpoint}` is the
+    path of the last whole checkpoint.
+    Source: the options that the script declares, and what it calls.
+    """
+    main = next(iter(hosts.values()), None)
+    if not job.restarts or job.resumes or main is None or isinstance(main.script, Missing):
+        return
+    from preflight.script.resume_signs import gives_checkpoint, read_resume_signs  # noqa: PLC0415 - only with restarts
+
+    text = main.script.text
+    if isinstance(text, Missing) or gives_checkpoint((*job.args, *job.env)):
+        return
+    try:
+        signs = read_resume_signs(text, main.script.path, launch.find, launch.parser)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return  # SCR001 says why it cannot be read
+    if signs.finds or (signs.loads and not signs.option):
+        return
+    name = posixpath.basename(main.script.path)
+    if not signs.option:
+        yield Problem(
+            f"a restart trains from step 0: {name} loads no checkpoint",
+            f"let {name} load its last checkpoint when it starts",
+            main.script.path,
+        )
+        return
+    args = f'{signs.option}, "{{checkpoint}}"' if signs.takes_path else signs.option
+    yield Problem(
+        f"a restart trains from step 0: {name} continues from a checkpoint with {signs.option} alone,"
+        " and a restart does not give it",
+        f"--set 'restart.resume_args=[{args}]', or resume_args: under restart: in the run config",
+        str(signs.place or main.script.path),
+    )
 
 
 def _how_to_find(names: Sequence[str], facts: HostFacts, have: Sequence[str]) -> str:
