@@ -12,9 +12,8 @@ from preflight.checks.message_text import quote_path
 from preflight.diagnosis.result import Cause, Diagnosis
 from preflight.frozen import dataclass
 
-_SCRIPT = re.compile(
-    r"(?P<variables>(?:[A-Z_]+=\S+ )*)python (?P<faulthandler>-X faulthandler )?train\.py", re.ASCII
-)
+_EXPORTED = re.compile(r"export ((?:[A-Z][A-Z0-9_]*=[\w.,:/-]+(?: |$))+)", re.ASCII)
+"""Variables for the ranks: set where the command is typed they would not reach other hosts."""
 _PYTHON = re.compile(r"(?<![\w./-])python(?= -m | -c )")
 _ABSENT_FILE = re.compile(r"No such file or directory: '([^'/~][^']*)'")
 _MISSING_FILE = "missing-file"
@@ -82,10 +81,9 @@ def with_run_commands(diagnosis: Diagnosis, places: Iterable[NodePlace] = ()) ->
 
 
 def _with_command(cause: Cause, place: NodePlace | None) -> Cause:
-    script = _SCRIPT.fullmatch(cause.command)
-    if script is not None:
-        variables = script["variables"].split() + ["PYTHONFAULTHANDLER=1"] * bool(script["faulthandler"])
-        options = " ".join(f"--set env.{variable}" for variable in variables)
+    exported = _EXPORTED.fullmatch(cause.command)
+    if exported is not None:
+        options = " ".join(f"--set env.{variable}" for variable in exported[1].split())
         return replace(cause, command=f"gpulaunch run ... {options}")
     if cause.slug == _HANGUP and all(each.source == "exit" for each in cause.evidence):
         return replace(cause, cause=_SENT, fix=_LOOK)

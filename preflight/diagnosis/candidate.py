@@ -35,6 +35,15 @@ _ERRNO_ALONE = re.compile(r"Resource temporarily unavailable|Cannot allocate mem
 _OF_ERRNO = ("S21", "S48")
 # (row, words of its lines, what they narrow it to, and the fix of that), of which the first that fits counts.
 _NARROWED = (
+    ("S16", re.compile(r"[Nn]o dot product attention"),
+     "TransformerEngine has no attention for these inputs on this GPU: each back end that is installed declines their head sizes, layout, mask or dtype",
+     "its debug lines say why each declines; a newer cuDNN or flash-attn takes more, padded batches (bshd, sbhd) more than packed ones (thd)"),
+    ("S22", re.compile(r"\[cudnn_frontend\]|cuDNN Frontend"),
+     "cuDNN has no kernel for this operation (its sizes, dtype and mask) on this GPU, or another cuDNN is loaded than the one that it was built with",
+     "another back end for that operation, or a newer cuDNN; print(torch.backends.cudnn.version()) shows which is loaded"),
+    ("S32", re.compile(r"\bHIP\b|\bhip[A-Z]|\bHSA_|\bgfx\d|rocBLAS|Tensile"),
+     "this build of torch, or of an extension, has no code for this AMD GPU",
+     "a torch for ROCm whose torch.cuda.get_arch_list() has its gfx; HSA_OVERRIDE_GFX_VERSION takes code of a near relative (10.3.0 for gfx103x, 11.0.0 for gfx110x), and is to be unset where it names another"),
     ("S33", re.compile(r"CUDA (?:driver )?error: invalid argument|cudaErrorInvalidValue|CUDA_ERROR_INVALID_VALUE"),
      "a CUDA call refused what it was given: a size of 0 or less, memory that was freed, lies on another GPU or is not this process's, or something that this driver does not have",
      "CUDA_LAUNCH_BLOCKING=1 shows which call; where it shares memory between processes or hosts, try without expandable_segments and with NCCL_P2P_DISABLE=1"),
@@ -50,6 +59,9 @@ _NARROWED = (
     ("S78", re.compile(r"^(?:\^C)?KeyboardInterrupt\b", re.MULTILINE),
      "a person stopped the run (Ctrl-C, or a notebook's stop): the traceback shows where it was then",
      "resume from the last checkpoint; where it was stopped because it hung, the shown line is where to look"),
+    ("S104", re.compile(r"require users to upgrade torch"),
+     "the installed transformers reads .bin and .pt files with torch 2.6 or newer alone (CVE-2025-32434), and this torch is older",
+     "a newer torch; weights as safetensors need none, but optimizer.pt, scheduler.pt and rng_state.pth of a checkpoint do"),
     ("S113", TAKEN_FOR_A_COMMAND,
      "the command in the start script ends too early: the shell takes an argument of its next line for a command",
      "end each line of the command but the last as its shell continues one (\\ in sh, ^ in cmd, ` in PowerShell), and with nothing behind that"),

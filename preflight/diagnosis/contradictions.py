@@ -27,6 +27,8 @@ _ALSO_OF_OTHERS = {
     "S67": re.compile(
         r"Got completion|CQE with error|[Rr]etry (?:count(?:er)? )?exceeded|RETRY_EXC|Connection (?:refused|timed out|reset)|Connect timeout"
     ),
+    # The agents of others that finished, failed or were stopped close it, too.
+    "S52": re.compile(r"Rendezvous(?:Closed|GracefulExit)Error|has been closed"),
     # timeout's status, and that of xargs whose command ended with 255.
     "S95": re.compile(r"\b124$"),
     # Xids that do not say that the GPU failed.

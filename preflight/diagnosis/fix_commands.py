@@ -51,9 +51,11 @@ _SET_VARIABLE = re.compile(
     r"\benvironment variable ['\"`]?([A-Z][A-Z0-9_]{2,60})['\"`]? (?:to|=|as) "
     r"(?:(?P<quote>['\"`])([\w.:/-]{1,60})(?P=quote)|(\d[\w.:/-]{0,60}\b|[Tt]rue\b|[Ff]alse\b))"
 )
+_NEWER_PTXAS = "export TRITON_PTXAS_PATH=/usr/local/cuda/bin/ptxas"
 _UNITS_PER_GIB = {"G": 1.0, "M": 1024.0, "K": 1024.0**2}
 _MUCH, _OTHERS_HOLD_GIB, _NEARLY_ALL = 0.2, 2.0, 0.9
 """Share of a GPU's memory, and GiB: what CUDA itself takes for a process is less; and a share that leaves others none."""
+_WAITS = re.compile(r"\[Rank (\d{1,6})\] Watchdog caught .{1,60}SeqNum=(\d{1,12}), OpType=(\w{1,40})")
 _PRODUCT = re.compile(r"shapes cannot be multiplied \(\d+x(\d+) and (\d+)x\d+\)")
 _CHANNELS = re.compile(r"expected input\[.{1,60}\] to have (\d+) channels, but got (\d+) channels")
 _FILE = re.compile(r"(?<!File )['\"](/[^'\"\n]+)['\"]")
@@ -68,7 +70,8 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"\bDouble\b|float64|DoubleTensor", "x = x.float() where the input is made: NumPy's and Python's numbers are float64"),
     ),
     "S16": (
-        (r"undefined symbol|cannot open shared object", "python -m pip install --force-reinstall --no-deps --no-build-isolation flash-attn"),
+        (r"undefined symbol|cannot open shared object", "python -m pip install --force-reinstall --no-deps --no-cache-dir --no-build-isolation flash-attn"),
+        (r"[Nn]o dot product attention", "export NVTE_DEBUG=1 NVTE_DEBUG_LEVEL=2"),
         (r"[Nn]o available kernel", "the warnings above say why each kernel declines; allow another one: sdpa_kernel([..., SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH])"),
     ),
     "S20": (
@@ -80,11 +83,16 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"\bOut of GPU memory\b", "CUDA.memory_status() shows what is held; CUDA.reclaim() behind GC.gc() gives it back"),
     ),
     "S18": ((r"returned nan values in its", "the traceback of the forward above it names the line: an eps or a clamp before its sqrt, log, power, norm or division"),),
-    "S22": ((r"\b[Xx][Ll][Aa]\b|/xla/|jax", "export XLA_PYTHON_CLIENT_PREALLOCATE=false (JAX takes 75 % of a GPU at its start); nvidia-smi shows what else is on it"),),
+    "S22": (
+        (r"fused_attn|transformer_engine", "export NVTE_FUSED_ATTN=0"),
+        (r"cudnn_frontend|cuDNN Frontend", "torch.backends.cuda.enable_cudnn_sdp(False) where attention asked for it; a newer cuDNN (nvidia-cudnn-cuNN) knows newer GPUs"),
+        (r"\b[Xx][Ll][Aa]\b|/xla/|jax", "export XLA_PYTHON_CLIENT_PREALLOCATE=false (JAX takes 75 % of a GPU at its start); nvidia-smi shows what else is on it"),
+    ),
     "S21": ((r"WinError 1455|error code: <1455>|paging file", "let Windows manage the size of the paging file, on a disk with room; DataLoader(num_workers=0)"),),
     "S26": (("", "gradient_checkpointing_kwargs={'use_reentrant': False}"),),
     "S32": (
-        (r"\bhip|\bHIP\b|\bgfx\d", "rocminfo | grep -m1 gfx names the architecture that the build must have"),
+        (r"\bhip|\bHIP\b|\bHSA_|\bgfx\d", "rocminfo | grep -m1 gfx names the architecture that the build must have"),
+        (r"option 'gpu-name'", _NEWER_PTXAS),
         ("", "python -c 'import torch; print(torch.cuda.get_arch_list(), torch.cuda.get_device_capability())'"),
     ),
     "S31": ((r"Attempting to deserialize", "torch.load(FILE, map_location='cpu'), then move it to the rank's GPU"),),
@@ -95,7 +103,7 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"select device driver|nvidia-container-cli", "install the driver and the NVIDIA Container Toolkit on the host; docker run --rm --gpus all ubuntu nvidia-smi shows whether they work"),
         (r"NCCL built in", "init_process_group('gloo') on Windows and macOS, whose torch has no NCCL"),
     ),
-    **dict.fromkeys(("S38", "S125"), (("", "CUDA_LAUNCH_BLOCKING=1 python train.py"),)),
+    **dict.fromkeys(("S38", "S125"), ((r"\bHIP\b|\bhip[A-Z]|\bHSA_|amdgpu|by GPU \W{0,3}node", "export AMD_SERIALIZE_KERNEL=3"), ("", "export CUDA_LAUNCH_BLOCKING=1"))),
     "S39": (
         (r"n_classes|[Tt]arget|[Ll]abel", "print(labels.min(), labels.max()) before the loss: 0 to the number of classes - 1, ignore_index aside"),
         (r"srcIndex|vocab|[Ee]mbedding", "print(input_ids.max()): less than the rows of the embedding (model.resize_token_embeddings(len(tokenizer)))"),
@@ -113,9 +121,14 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
     "S60": (("", "docker run --ipc=host ..."),),
     "S61": (("", "DistributedDataParallelKwargs(find_unused_parameters=True)"),),
     "S43": ((r"generator", "DataLoader(generator=torch.Generator(device='cuda')), or torch.set_default_device back to 'cpu': a sampler draws on the default device"),),
+    "S56": (
+        (r"\b[Nn][Vv][Ll][Ss]\b|nvls\.cc|multicast", "export NCCL_NVLS_ENABLE=0"),
+        (r"Cuda failure 1 'invalid argument'", "export NCCL_CUMEM_ENABLE=0"),
+    ),
     "S65": (("", "unset PYTHONHOME PYTHONPATH"),),
     "S66": ((r"NET plugin", "unset NCCL_NET NCCL_NET_PLUGIN: the network that they name is not on this host"),),
     "S67": (
+        (r"(?i)nvshmem", "export NVSHMEM_DEBUG=WARN; NVSHMEM_IB_ENABLE_IBGDA=0 takes the path that needs no options of the driver (PeerMappingOverride=1)"),
         (r"[Gg]loo", "ip -br addr names the interfaces: GLOO_SOCKET_IFNAME=IF on every host"),
         (r"Cannot allocate memory", "ulimit -l unlimited (docker run --ulimit memlock=-1) on every host"),
         (r"NET/IB|\bibv?_|mlx5|IBV_WC|InfiniBand", "ibstat shows the links; NCCL_IB_DISABLE=1 takes the network without them"),
@@ -129,17 +142,20 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"No such file or directory: '/(?!usr/bin/)\S{1,200}/(?:gcc|g\+\+|clang)", "unset CC CXX, or let them name a compiler of this host (env: of the run config)"),
         (r"C(?:\+\+)? compiler|CxxCompiler|No such file or directory: '\S*(?:gcc|g\+\+|clang)'|Compiler: \S+ is not found", "sudo apt install g++"),
         (r"^triton\.compiler\.errors\.CompilationError(?!(?s:.*)(?:_inductor|_dynamo))", "correct the @triton.jit function, or take another version of its package: line and column count from its def, and the last line names the fault"),
-        (r"Triton Error|_inductor|_dynamo|inductor|[Tt]riton", "TORCHDYNAMO_DISABLE=1 python train.py"),
+        (r"option 'gpu-name'", _NEWER_PTXAS),
+        (r"cannot find -lcuda\b", "export LIBRARY_PATH=/usr/local/cuda/lib64/stubs"),
+        (r"Triton Error|_inductor|_dynamo|inductor|[Tt]riton", "export TORCHDYNAMO_DISABLE=1"),
     ),
     "S70": (("", "sudo dmesg -T | grep -i -E 'killed process|oom'"),),
-    "S71": ((r"Fatal Python error", ""), ("", "python -X faulthandler train.py")),
+    "S71": ((r"Fatal Python error", ""), ("", "export PYTHONFAULTHANDLER=1")),
     "S75": (("", "ulimit -n 65536"),),
+    "S118": ((r"gloo device", "python -m pip install torch==2.7.1 --index-url URL"),),
     "S120": (("", "ls -l /dev/nvidia* /dev/dri; id"),),
     "S121": ((r"[Tt]ensor[Bb]oard", "tensorboard --logdir DIR --port 0 takes a free one"),),
     "S122": (("", "sudo sysctl fs.inotify.max_user_watches=524288 fs.inotify.max_user_instances=1024"),),
     "S76": ((r"[Qq]uota|\[Errno 122\]|os error 122", "quota -s"),),
     "S79": (
-        (r"-8\b|\b136\b|\(8\)|FPE|[Ff]loating|signal:? 8\b", "python -X faulthandler train.py; a whole number was divided by zero in it (a size, a stride, a count of 0)"),
+        (r"-8\b|\b136\b|\(8\)|FPE|[Ff]loating|signal:? 8\b", "export PYTHONFAULTHANDLER=1 shows where a whole number was divided by zero (a size, a stride, a count of 0)"),
         ("", "lscpu | grep -E 'Model name|avx'"),
     ),
     "S110": (
@@ -163,6 +179,7 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"^azure\.|\bazure\.core\.", "az login, or a SAS token that has not expired, on every host"),
         (r"\bgoogle\.|\bgcsfs\b|gs://", "gcloud auth application-default login, or GOOGLE_APPLICATION_CREDENTIALS=KEY.json, on every host"),
     ),
+    "S82": ((r"\bCAS (?:service|client)|\bxet\b", "export HF_HUB_DISABLE_XET=1"),),
     "S84": ((r"[Nn]o (?:valid )?checkpoint found in", "leave resume_from_checkpoint out of a first start: the output directory holds no checkpoint-N yet"),),
     "S88": (
         (r"Missing key\(s\)[^\n]{0,40}\"module\.", "load into model.module: the model is wrapped (DataParallel, DDP), the checkpoint is of the model within"),
@@ -189,7 +206,8 @@ _BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "S100": ((r"Error 2: out of memory", "ulimit -v; free -g; nvidia-smi: a limit of address space, the host's memory or the GPU's leaves CUDA no room to start"),),
     "S102": ((r"NCCL built in", "init_process_group('gloo'), or run it on Linux (WSL): torch for Windows and macOS has no NCCL"),),
-    "S104": ((r"static TLS block", "export LD_PRELOAD=FILE with the library of the message, or import its package before all others"),
+    "S104": ((r"require users to upgrade torch", "python -m pip install -U 'torch>=2.6' torchvision --index-url URL"),
+             (r"static TLS block", "export LD_PRELOAD=FILE with the library of the message, or import its package before all others"),
              (r"torchvision|custom C\+\+ ops", "python -m pip install --force-reinstall torch torchvision --index-url URL")),
     "S108": ((r"Error tokenizing data", "read_csv(..., on_bad_lines='warn') names the lines with more fields than the first: another sep=, or an open quote"),
              ("", "find DIR -type f -size 0 lists empty files")),
@@ -344,6 +362,14 @@ def _gib(text: str, before: str, after: str) -> float:
     return float(found[1]) / _UNITS_PER_GIB[found[2]] if found else 0.0
 
 
+def _waiting(text: str) -> str:
+    """Return what ranks wait in, where that differs: they went other ways before, or are of several groups."""
+    waits = {rank: f"{kind} {number}" for rank, number, kind in _WAITS.findall(text)}
+    shown = ", ".join(f"rank {rank} waits in {wait}" for rank, wait in waits.items())
+    differ = len(set(waits.values())) > 1
+    return f"{shown}: alike within one group, unless one went another way before" if differ else ""
+
+
 def _shadowed(text: str) -> str:
     module = _first(_OF_MODULE, text)
     package = package_of_module(module)
@@ -361,6 +387,7 @@ def _fitting(text: str) -> str:
 _MAKERS: dict[str, Callable[[str], str]] = {
     "S00": lambda text: _shadowed(text) or _variable(text) or _features(text),
     "S20": _memory,
+    "S54": _waiting,
     "S76": lambda _text: "df -h . /tmp",
     "S90": _rename,
     "S92": _missing,

@@ -10,6 +10,9 @@ _UNLINKED = re.compile(r"(?<!\S)(\S+\.so)[\w.]*: undefined symbol: _?_Z\w*?(?:2a
 _LACKING = re.compile(
     r"(lib(?:cudart|cublas\w*|cudnn\w*|cufft|cusparse|nvrtc)\.so\.[\d.]*\d|lib(?:c10|torch)\w*\.so): cannot open shared object"
 )
+_FFMPEG = re.compile(
+    r"(lib(?:av(?:util|codec|format|filter|device)|sw(?:scale|resample))\.so[.\d]*): cannot open shared object"
+)
 _DAMAGED = re.compile(
     r"(?<!\S)[^\s/]{0,40}(/\S+\.so[\w.]*): (file too short|invalid ELF header|wrong ELF class|failed to map segment from shared object)"
 )
@@ -55,7 +58,13 @@ def library_advice(text: str) -> ModuleAdvice:
 
 def _of_extension(text: str) -> ModuleAdvice:
     """Return what to do about a compiled extension that does not fit the torch beside it."""
-    unlinked, lacking = _UNLINKED.search(text), _LACKING.search(text)
+    unlinked, lacking, ffmpeg = _UNLINKED.search(text), _LACKING.search(text), _FFMPEG.search(text)
+    if ffmpeg:
+        return ModuleAdvice(
+            f"the package that decodes audio or video finds no FFmpeg that it was built for ({ffmpeg[1]} and others)",
+            "install FFmpeg with its shared libraries where the run's environment finds them, in a version that the package names",
+            "conda install -c conda-forge ffmpeg",
+        )
     again = "build or install it again in this environment: python -m pip install --force-reinstall --no-cache-dir --no-build-isolation PACKAGE"
     if unlinked:
         name = unlinked[1].rpartition("/")[2]
@@ -68,7 +77,7 @@ def _of_extension(text: str) -> ModuleAdvice:
     if lacking:
         return ModuleAdvice(
             f"a package was built for the CUDA of {lacking[1]}, and the torch of this environment brings another one",
-            f"python -c 'import torch; print(torch.version.cuda)' names torch's; {again}",
+            f"python -c 'import torch; print(torch.version.cuda)' names torch's; {again}, for torchvision, torchaudio and torchcodec from torch's own --index-url",
         )
     return ModuleAdvice()
 

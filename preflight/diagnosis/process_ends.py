@@ -19,6 +19,8 @@ _STOPPED_FIRST = re.compile(r"\bfailed \(exitcode: -15\)")
 _STOPPED_ITSELF = re.compile(r"\breceived (?:signal[ =:]+)?SIGTERM\b")
 _UNREACHED, _NEVER_JOINED = "S51", "S52"
 _STORE_FAILED = re.compile(r"connection to the C10d store has failed|error of type RendezvousConnectionError")
+# What torch's agent says where another agent left: it finished, failed or was stopped.
+_CLOSED = re.compile(r"Rendezvous(?:Closed|GracefulExit)Error|has been closed")
 _WAS_CONNECTED = re.compile(r"\b(?:Broken pipe|Connection (?:was )?reset|[Cc]onnection closed)\b")
 _KILLED, _CANCELLED = "S70", "S78"
 _ENDS_OTHERS = frozenset({_CRASH, "S77", "S95", "S96"})
@@ -48,10 +50,12 @@ def weigh_peers_end(candidate: Candidate, others: Sequence[Candidate]) -> Candid
     if _stopped_behind(candidate, others):
         return candidate.possibly(CausalDepth.VICTIM)
     first = candidate.first
-    elsewhere = (each for each in others if each.first.stream != first.stream)
+    closed = all(_CLOSED.search(each.text) for each in candidate.cause.evidence)
     if candidate.cause.code == _NEVER_JOINED and any(
-        each.depth <= CausalDepth.GENERAL and each.first.order < first.order and not each.warning_only
-        for each in elsewhere
+        (each.depth <= CausalDepth.GENERAL and each.first.stream != first.stream)
+        or (closed and each.cause.code == _CANCELLED)
+        for each in others
+        if each.first.order < first.order and not each.warning_only
     ):
         return replace(candidate, depth=CausalDepth.VICTIM)
     peers_killed = any(each.cause.code in _KILLS and not each.warning_only for each in others)

@@ -16,7 +16,7 @@ _SOFT = AnyOf(
 _HARD = re.compile(
     r"NCCL WARN|^\[?F\d{3,4} [\d:]{8}|\bWARN Call to ibv_|NET/OFI (?:Couldn't|OFI NCCL failure)|NCCL INFO \S+\.cc:\d+ -> [1-7]\b|\b(?:[Rr]eceived|[Cc]aught|[Gg]ot) (?:an? )?(?:signal[ =:]+)?SIG|"
     + STOP_IN_WORDS
-    + r"|\bSIGUSR[12]\b.{0,160}\b(?:[Ll]eaving|[Ee]xiting|[Qq]uitting|[Ss]topping)\b|may be stuck[.:]|death signal|Unable to determine the device|GPU is lost|closing signal|forcefully exiting via|oom|slurmstepd|NVRM|Fatal Python error|Execution of replica \d+ failed: |Pod:? \S+ exited with code [1-9]|[Tt]ermination is imminent|will be (?:preempted|reclaimed)|[Ii]nterruption,? .{0,40}will be terminated|^\s*(?:(?:\S+ +)?(?:\d+[dhms])+ +)?Warning +(?:Preempt|Evict|Failed|DeadlineExceeded|BackOff|OOM|Unexpected|Unschedul|NodeNotReady)|node had condition|rcu: INFO|page fault \(src_id|marked dead because|killed because it|TCP connect to a peer MPI|Reason: CapacityError"
+    + r"|\bSIGUSR[12]\b.{0,160}\b(?:[Ll]eaving|[Ee]xiting|[Qq]uitting|[Ss]topping)\b|may be stuck[.:]|(?:death|dump) signal|Unable to determine the device|GPU is lost|closing signal|forcefully exiting via|oom|slurmstepd|NVRM|Fatal Python error|Execution of replica \d+ failed: |Pod:? \S+ exited with code [1-9]|[Tt]ermination is imminent|will be (?:preempted|reclaimed)|[Ii]nterruption,? .{0,40}will be terminated|^\s*(?:(?:\S+ +)?(?:\d+[dhms])+ +)?Warning +(?:Preempt|Evict|Failed|DeadlineExceeded|BackOff|OOM|Unexpected|Unschedul|NodeNotReady)|node had condition|rcu: INFO|page fault \(src_id|marked dead because|killed because it|TCP connect to a peer MPI|Reason: CapacityError"
 )
 
 

@@ -162,7 +162,7 @@ def test_a_run_is_started_again_by_gpulaunch_and_what_another_log_ran_by_python(
     of_run = json.loads(gpulaunch("diagnose", "paper-2026", "--logs", str(runs), "--json").output)
     of_file = json.loads(gpulaunch("diagnose", str(log), "--json").output)
     assert of_run["causes"][0]["command"] == "gpulaunch run ... --set env.CUDA_LAUNCH_BLOCKING=1"
-    assert of_file["causes"][0]["command"] == "CUDA_LAUNCH_BLOCKING=1 python train.py"
+    assert of_file["causes"][0]["command"] == "export CUDA_LAUNCH_BLOCKING=1"
 
 
 def test_the_name_of_runs_is_the_newest_of_them(tmp_path: Path) -> None:

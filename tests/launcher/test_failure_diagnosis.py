@@ -122,8 +122,10 @@ def test_a_good_end_has_no_diagnosis(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
-        ("CUDA_LAUNCH_BLOCKING=1 python train.py", "gpulaunch run ... --set env.CUDA_LAUNCH_BLOCKING=1"),
-        ("python -X faulthandler train.py", "gpulaunch run ... --set env.PYTHONFAULTHANDLER=1"),
+        ("export CUDA_LAUNCH_BLOCKING=1", "gpulaunch run ... --set env.CUDA_LAUNCH_BLOCKING=1"),
+        ("export A_1=x:y B=2", "gpulaunch run ... --set env.A_1=x:y --set env.B=2"),
+        ('export A="$B/lib"', 'export A="$B/lib"'),
+        ("export A=1; B=2 helps", "export A=1; B=2 helps"),
         ("python -m pip install ninja", "python -m pip install ninja"),
     ],
 )

@@ -235,7 +235,7 @@ _TRL = "/opt/venv/lib/python3.11/site-packages/trl/trainer/sft_trainer.py"
         (_SCRIPT, f"ImportError: libcudart.so.11.0: {_UNREAD}", "", "built for the CUDA of"),
         (_SCRIPT, f"ImportError: libc10.so: {_UNREAD}", "", "import torch before it"),
         (_SCRIPT, "RuntimeError: No working C++ compiler found", "sudo apt install g++", ""),
-        (_SCRIPT, "RuntimeError: Triton Error [CUDA]: invalid argument", "TORCHDYNAMO_DISABLE=1", ""),
+        (_SCRIPT, "RuntimeError: Triton Error [CUDA]: invalid argument", "export TORCHDYNAMO_DISABLE=1", ""),
         (_SCRIPT, "fatal error: Python.h: No such file or directory", "sudo apt install python3-dev", ""),
         (_SCRIPT, "Ninja is required to load C++ extensions", "python -m pip install ninja", ""),
         (_SCRIPT, "OSError: CUDA_HOME environment variable is not set", "install the CUDA toolkit", ""),

@@ -19,10 +19,14 @@ NO_DLL = "Could not find module 'd:\\\\env\\\\dgl\\\\dgl.dll' (or one of its dep
 FULL = "CUDA out of memory. Tried to allocate 1 GiB"
 WANTED = "CUDA out of memory. Tried to allocate 17 GiB"
 OF_24 = "(GPU 0; 24 GiB total capacity;"
+OLD_PTXAS = "ptxas fatal   : Value 'sm_121a' is not defined for option 'gpu-name'"
 ASSERTED = "k.cu:8: f: block: [0,0,0], thread: [8,0,0] Assertion `t >= 0 && t < n_classes` failed."
 NEWER = "GPU 0 has a total capacity of 24 GiB of which 1.1 GiB is free."
 UNFIT = "RuntimeError: Error(s) in loading state_dict for Net:"
 COMMAND = "subprocess.CalledProcessError: Command '['/opt/bin/python', '-u', 'tools/train.py', '--x']'"
+NO_LIBRARY = "cannot open shared object file: No such file or directory"
+NVSHMEM_CUT = "/b/nvshmem/boot.cpp:99: Message truncated : received 58 bytes instead of 8"
+ON_NCCL = "node3:98:141 [2]"
 ON_WINDOWS = FRAMES.replace("/home/ana", "C:\\ana").replace("/", "\\")
 USAGE = "usage: train.py [-h] [--lr LR]\ntrain.py: error: unrecognized arguments:"
 REFUSED = "srun: error: Unable to allocate resources:"
@@ -37,7 +41,7 @@ REFUSED = "srun: error: Unable to allocate resources:"
         ("ModuleNotFoundError: No module named 'google.protobuf'", "pip install protobuf"),
         ("ModuleNotFoundError: No module named 'google.auth.x'", "install google-auth"),
         ("ImportError: tokenizers>=0.21,<0.22 is required, but found 0.19.1", "'tokenizers>=0.21,<0.22'"),
-        (f"ImportError: {SYMBOL}", "--force-reinstall --no-deps --no-build-isolation flash-attn"),
+        (f"ImportError: {SYMBOL}", "--no-deps --no-cache-dir --no-build-isolation flash-attn"),
         ("AttributeError: module 'random' has no attribute 'seed'", "print(random.__file__)"),
         (f"RuntimeError: {GLOO}", "GLOO_SOCKET_IFNAME"),
         (f"{SOCKET} (node-0, 29512).", "nc -vz node-0 29512"),
@@ -111,6 +115,15 @@ REFUSED = "srun: error: Unable to allocate resources:"
             "gpt2",
         ),
         ("ValueError: No valid checkpoint found in output directory (out)", "leave resume_from"),
+        (f"triton.runtime.errors.PTXASError: codegen error\n{OLD_PTXAS}", "TRITON_PTXAS_PATH="),
+        ("RuntimeError: makeDeviceForHostname(): unsupported gloo device", "torch==2.7.1"),
+        ("RuntimeError: attention.cu:7: cuDNN Error: [cudnn_frontend] Error: No plans", "cudnn_sdp(False)"),
+        ("RuntimeError: fused_attn.cu:7: cuDNN Error: [cudnn_frontend] Error: No plans", "FUSED_ATTN=0"),
+        ("Exception: No dot product attention support for the provided inputs!", "NVTE_DEBUG=1"),
+        ("ValueError: we now require users to upgrade torch to at least v2.6", "'torch>=2.6'"),
+        ("RuntimeError: Data error: CAS service error : IO Error: Timer expired", "HF_HUB_DISABLE_XET=1"),
+        ("RuntimeError: Data error: CAS service error : (429 Too Many Requests), domain: x", "OFFLINE=1"),
+        (f"OSError: libavutil.so.60: {NO_LIBRARY}", "ffmpeg"),
     ],
 )
 def test_a_command_fits_the_exception(message: str, command: str) -> None:
@@ -213,6 +226,12 @@ def test_hyphens_are_the_mistake_only_where_torchrun_does_not_know_an_option_of_
             "--mem-fraction-static",
         ),
         ("ERROR: LoadError: Out of GPU memory trying to allocate 8.141 GiB\n", "CUDA.reclaim()"),
+        (f"{OLD_PTXAS}\n", "TRITON_PTXAS_PATH="),
+        ("/usr/bin/ld: cannot find -lcuda: No such file or directory\n", "LIBRARY_PATH="),
+        (f"{ON_NCCL} init.cc:9 NCCL WARN Cuda failure 1 'invalid argument'\n", "CUMEM_ENABLE=0"),
+        (f"{ON_NCCL} transport/nvls.cc:9 NCCL WARN Cuda failure 1 'invalid argument'\n", "NVLS_ENABLE=0"),
+        ("Memory access fault by GPU node-1 (Agent handle: 0x7) on address (nil).\n", "AMD_SERIALIZE"),
+        (f"a.cu:7: nvshmem setup connections failed\n{NVSHMEM_CUT}\n", "IBGDA=0"),
     ],
 )
 def test_a_command_is_one_of_the_launcher_in_the_log(log: str, command: str) -> None:
@@ -259,11 +278,30 @@ def test_a_command_is_one_of_the_launcher_in_the_log(log: str, command: str) -> 
         ("ValueError: Expected input batch_size (64) to match target batch_size (32).", "print the shapes"),
         ("KeyError: 'Net is not in the models registry'", "registered that name"),
         ("KeyError: 'Net is already registered in models'", "two modules register"),
+        ("KeyError: \"Override 'local-rank' not found in: ['seed']\"", "torchrun"),
+        ("RuntimeError: Dataset scripts are no longer supported, but found own.py", "'datasets<4'"),
+        (f"OSError: libnvrtc.so.13: {NO_LIBRARY}", "torchcodec from torch's"),
+        ("RuntimeError: HIP error: invalid device function", "unset where it names another"),
         ("AttributeError: type object 'Trainer' has no attribute 'add_args'", "installed version"),
     ],
 )
 def test_advice_fits_the_type_of_an_exception(message: str, fix: str) -> None:
     assert fix in diagnose(f"{FRAMES}{message}\n").causes[0].fix
+
+
+def test_ranks_that_wait_in_different_calls_are_named_beside_each_other() -> None:
+    waits = (
+        "[Rank {0}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={1}, OpType=ALLREDUCE, T"
+    )
+    alike, apart = (
+        "\n".join(
+            f"[rank{rank}]:[E ProcessGroupNCCL.cpp:6] {waits.format(rank, number)}"
+            for rank, number in enumerate(numbers)
+        )
+        for numbers in ((7, 7), (7, 8))
+    )
+    assert diagnose(alike).causes[0].command == ""
+    assert "rank 0 waits in ALLREDUCE 7, rank 1 waits in ALLREDUCE 8" in diagnose(apart).causes[0].command
 
 
 def test_a_closed_terminal_ends_torchrun_under_nohup_too() -> None:

@@ -57,6 +57,12 @@ REFUSED_TRACKER = """[rank1]: wandb: ERROR Error while calling W&B API: permissi
 [rank1]: loaded
 [rank0]: torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 2/3 clients
 """
+CLOSED = "torch.distributed.elastic.rendezvous.api.RendezvousClosedError\n"
+DUMPS = "[rank1]:[E602 NCCL.cpp:17] Received a dump signal due to a time-out: we will try to write\n"
+OUT_OF_STEP = """Traceback (most recent call last):
+  File "/opt/torch/distributed/distributed_c10d.py", line 2547, in _tensor_to_object
+EOFError: Ran out of input
+"""
 PIPED = f"""download failed: s3://b/7.tar An error occurred (ExpiredToken) when calling GetObject
 {TYPE_ERROR.rpartition("TypeError")[0]}OSError: (('aws s3 cp s3://b/7.tar -',), {{}}): exit 1 (read) {{}}
 """
@@ -153,6 +159,11 @@ utput/all_features/model/checkpoints.json'
         (POWERSHELL, ["S92", "S104"]),
         (RETRYING * 2 + TYPE_ERROR, ["S00"]),
         (NODE_LOST, ["S96", "S70"]),
+        ("W0409 api.py:719] Received 15 death signal, shutting down workers\n" + CLOSED, ["S78", "S52"]),
+        (OUT_OF_STEP, ["S62"]),
+        (DUMPS, ["S54"]),
+        ("DeepEP timeout check failed: rank = 6, thread = 0, value = 0)\n" * 2, ["S54"]),
+        (":0:rocdevice.cpp :3018: aborting with error : HSA_STATUS_ERROR_INVALID_ISA\n", ["S32"]),
     ],
     ids=[
         "a second run that is well", "the second run's own failure", "jobs appended",
@@ -167,6 +178,7 @@ utput/all_features/model/checkpoints.json'
         "Lightning's warning",
         "two runs, of the last the second exception", "stderr that PowerShell cut, with stdout in between",
         "a client that tried again", "a node that failed",
+        "a stopped agent", "ranks out of step", "a dump", "DeepEP's wait", "AMD's code",
     ],
 )  # fmt: skip
 def test_what_ended_the_run_comes_first(log: str, codes: list[str]) -> None:

@@ -21,7 +21,7 @@ ROWS: tuple[Signature, ...] = (
     Signature("S66", "nccl-system-error", ROOT,
               r"Bootstrap ?: no socket interface found|NCCL WARN.{0,200}No route to host|[Nn]o (?:usable )?(?:socket|network) interface found|NET/Socket : no interface found"
               r"|NCCL WARN Call to (?:bind|listen|socket|getsockname) failed|NCCL WARN(?!.{0,80}NET/IB).{0,80}[Uu]nable to (?:find|bind|open)|No interface found in the same subnet"
-              r"|Unable to find (?:address|interface) for|Unable to resolve hostname to a \(local\) address|[Ii]nterface \S+ not found|[Gg]loo.{0,120}(?:ifaddr|interface)|unsupported gloo device"
+              r"|Unable to find (?:address|interface) for|Unable to resolve hostname to a \(local\) address|[Ii]nterface \S+ not found|[Gg]loo.{0,120}(?:ifaddr|interface)"
               r"|NCCL WARN Could not find .{0,80}(?:interface|device)|NCCL WARN(?!.{0,60}\bibv_).{0,60}(?:Too many open|pthread_create|Cannot allocate|cuMem\w+ failed)"
               r"|Last error:? ?Bootstrap|NCCL WARN Error: network .{0,40} not found|Failed to initialize any NET plugin",
               "NCCL has no usable network interface, or its ports are closed",
@@ -43,7 +43,7 @@ ROWS: tuple[Signature, ...] = (
               r"|NCCL WARN Call to connect (?:to \S+ )?(?:returned|failed).{0,60}|NCCL WARN .{0,60}Call to \w+ (?:from|to) \S+ failed ?: .{0,30}(?:timed out|refused|unreachable|No route to host)|169\.254\.\d+\.\d+<\d+>|NCCL WARN NET/(?:IB|Socket|OFI).{0,120}(?:fail|error|timed out|unreachable|[Uu]nable)"
               r"|NCCL WARN socketStartConnect|NCCL WARN socketPollConnect|NCCL WARN.{0,60}(?:exceeded error retry|timeout exceeded|Timeout waiting)|transport retry counter exceeded"
               r"|NCCL WARN.{0,60}NET/OFI|NET/OFI (?:Couldn't|OFI NCCL failure)|nccl_net_ofi.{0,100}(?:fail|error)|IBV_WC_\w*ERR|\bib_mlx5_log\.c:\d+ |libibverbs: .{0,40}(?:error|failed)|\b(?:[Ff]ailed to|[Uu]nable to|[Cc]ould not) (?:create|modify|connect) (?:the |a )?(?:\w+ )?(?:QP|queue pair)\b|connectFullMesh failed|Gloo connectFullMesh|Connect timeout \[\S+\]",
-              "the network that NCCL or Gloo chose does not carry its traffic", "NCCL_SOCKET_IFNAME=IF (Gloo: GLOO_SOCKET_IFNAME=IF), NCCL_IB_HCA or"
+              "the network that NCCL, Gloo or NVSHMEM chose does not carry its traffic", "NCCL_SOCKET_IFNAME=IF (Gloo: GLOO_SOCKET_IFNAME=IF), NCCL_IB_HCA or"
               " NCCL_IB_DISABLE=1; check link state with gpulaunch preflight; ulimit -l unlimited where InfiniBand cannot allocate memory", "thread"),
     Signature("S26", "ddp-unused-parameters", ROOT,
               r"Expected to mark a variable ready only once|has been marked as ready twice|marking a variable ready multiple times",
@@ -88,7 +88,7 @@ ROWS: tuple[Signature, ...] = (
               r"|Notify register times out|reason=\[stream sync timeout\]|Getting socket times out\. Reason: |Some NCCL operations have failed or timed out|Timed out waiting \d+ms for (?:recv|send) operation|gloo/transport/\S{1,60}\] Timed out waiting \d|ran for \d+ milliseconds before timing out"
               r"|Observed flight recorder dump signal|collective operation timeout|NCCL watchdog .{0,40}time-?out|NCCL (?:operation|collective)s? timed out|First PG on this rank to signal dumping"
               r"|Received a dump signal (?:due to|from)|Work\w+ ?\(?\w*=?\w*\)? .{0,120}timed out in blocking wait|Caught collective operation timeout"
-              r"|monitoredBarrier after \d+ms|Application timeout caused pair closure|HeartBeat timeout|Watchdog .{0,40}(?:is stuck|hang detected)",
+              r"|monitoredBarrier after \d+ms|Application timeout caused pair closure|HeartBeat timeout|Watchdog .{0,40}(?:is stuck|hang detected)|DeepEP (?:error: )?timeout",
               "a rank hung, died, skipped a collective or is slow; the others waited for it",
               "look at the rank that did not report; raise the time-out only when the work is really that long", "thread"),
     Signature("S57", "nccl-network", VICTIM,

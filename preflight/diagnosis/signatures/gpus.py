@@ -70,7 +70,7 @@ ROWS: tuple[Signature, ...] = (
               + r"|invalid device function|no binary for gpu|(?:find|found) (?:a )?(?:binary|code object) for (?:all )?(?:the )?current devices|[Uu]nsupported gpu architecture 'compute_\d+|too old to be supported by the triton GPU compiler"
               r"|nvrtc: error: invalid value for --gpu-architecture|Value 'sm_\d+\w?' is not defined for option 'gpu-name'|sm_\d+\w?\S* is not a recognized processor"
               r"|CUDA error: no binary for|cutlass\w*: no kernel found to launch|named symbol not found.{0,60}cublas"
-              r"|PTX JIT compilation (?:failed|was disabled)"
+              r"|PTX JIT compilation (?:failed|was disabled)|HSA_STATUS_ERROR_INVALID_ISA"
               r"|TensileLibrary.{0,100}GPU arch|rocBLAS error: Cannot read",
               "this build of torch, or of an extension, has no code for this GPU", "install the wheel built for it: CUDA 12.6 builds"
               " below compute capability 7.5, CUDA 12.8 or newer for Blackwell; build extensions again on such a GPU"
@@ -152,7 +152,7 @@ ROWS: tuple[Signature, ...] = (
               r" global|Invalid __global__ (?:read|write)|Warp (?:Illegal Address|Misaligned|Out-of-range) "
               r"|Memory access fault by GPU \W{0,3}node|HSA_STATUS_ERROR_(?:MEMORY_APERTURE_VIOLATION|MEMORY_FAULT)|Cuda failure (?:\d+ )?'?an illegal",
               "a GPU kernel read or wrote at an address that is out of bounds or misaligned (its own bug, a bad index, or failing hardware)",
-              "CUDA_LAUNCH_BLOCKING=1 names the kernel; then try another GPU", "run"),
+              "CUDA_LAUNCH_BLOCKING=1 (ROCm: AMD_SERIALIZE_KERNEL=3) names the kernel; then try another GPU", "run"),
     Signature("S126", "user-exception", ROOT,
               r"operation not permitted when stream is capturing|previous error during capture|merge of separate capture sequences|capture was not ended in the same stream|capturing stream has unjoined work"
               r"|on uncaptured work in another stream|depend on a capturing blocking stream|last recorded in a capturing stream|thread-local capture sequence|Cannot prepare for replay during capturing stage|\b(?:[Cc]annot|[Cc]an't|not) .{1,120} during CUDA graph capture\b|\bCUDA generator not in capture mode\b|"

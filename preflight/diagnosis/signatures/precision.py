@@ -36,7 +36,7 @@ ROWS: tuple[Signature, ...] = (
               "attn_implementation='sdpa' needs no package; else install flash-attn built for this torch and this CUDA", "run"),
     Signature("S16", "flash-attn-unsupported", ROOT,
               r"FlashAttention(?:-?\d)?(?: forward| backward)? only supports? (?:Ampere|Hopper|Turing|fp16|head)|Flash ?Attention-?\s?\d? has been"
-              r" toggled on|FlashAttention only support fp16 and bf16|xFormers (?:was built without|wasn't built|can't load)|No dot product attention backend is available|flash_attn\S*: undefined symbol|No such operator (?:xformers|flash)\w*::|No operator found for (?:.memory_efficient_attention|this attention)|No (?:viable backend for scaled_dot_product_attention|available kernel\. {1,2}Aborting execution)"
+              r" toggled on|FlashAttention only support fp16 and bf16|xFormers (?:was built without|wasn't built|can't load)|No dot product attention (?:backend is available|support for)|flash_attn\S*: undefined symbol|No such operator (?:xformers|flash)\w*::|No operator found for (?:.memory_efficient_attention|this attention)|No (?:viable backend for scaled_dot_product_attention|available kernel\. {1,2}Aborting execution)"
               r"|FlashAttention\w* (?:is )?not supported|FlashAttention backward for head dim|Expected is_sm\d+x?(?: \|\| is_sm\d+x?)* to be true|The current flash attention version|Flash ?Attention(?: [\d.]+)? only supports"
               r"|flash_attn_(?:gpu|cuda|2_cuda)\W.{0,80}(?:cannot open shared object|No module named)"
               r"|FlashAttention-?\d? .{0,80}requires? (?:a )?(?:GPU|compute|CUDA|Ampere)"

@@ -33,9 +33,9 @@ ROWS: tuple[Signature, ...] = (
               r"|waiting for key.{0,60}(?:timed out|timeout)|gloo.{0,120}rendezvous.{0,60}[Tt]imeout|DEADLINE_EXCEEDED: Barrier timed out|[Cc]oordination service as cluster registration failed|Coordination service agent in error status: DEADLINE_EXCEEDED",
               "a node never joined: its launch failed, or the number of nodes is wrong",
               "read the log of the node that is missing; gpulaunch stops all nodes when one fails", "run"),
-    Signature("S118", "process-group", ROOT, r"use_libuv was requested but PyTorch was buil[dt] without libuv",
-              "this build of torch (for Windows) has no libuv, by which the store of its ranks is served by default",
-              "USE_LIBUV=0 in the environment before the launch, or a newer torch; a single GPU needs no torchrun", "source"),
+    Signature("S118", "process-group", ROOT, r"use_libuv was requested but PyTorch was buil[dt] without libuv|unsupported gloo device",
+              "this build of torch (for Windows) has no libuv, by which its ranks reach each other: the store by default, Gloo always",
+              "USE_LIBUV=0 in the environment before the launch, where the store asks for it; else another release of torch, whose build has it; a single GPU needs no torchrun", "source"),
     Signature("S103", "process-group", ROOT,
               r"Default process group has not been initialized|initialize the default process group twice|You must initialize the accelerate state|rendezvous: environment variable \w+ expected|rendezvous: (?:rank|world size) parameter missing|No rendezvous handler for"
               r"|^KeyError: '(?:LOCAL_RANK|RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT)'",
