@@ -27,7 +27,7 @@ from preflight.smi_reports.hosts import (
 from preflight.smi_reports.repeated_recordings import DifferentHostsError
 from preflight.smi_reports.several_commands import read_capture
 from preflight.smi_reports.surroundings import cleaned, decoded, plain_text
-from preflight.smi_reports.unsupported_files import unrecognised
+from preflight.smi_reports.unsupported_files import RECORD, unrecognised
 
 __all__ = ["decoded", "parse_hosts"]
 
@@ -46,6 +46,8 @@ def parse_hosts(text: str, host: str) -> tuple[HostFacts, ...]:
     Missing(not-asked); of several hosts, one whose text is not understood has its GPUs missing. Raises
     BadInput, naming what is accepted, where the text is none of the forms of `EXPECTED`, or is cut.
     """
+    if re.match(RECORD, text):
+        raise unrecognised(text, EXPECTED)
     text = cleaned(excerpt(text))
     found = _read_hosts(text)
     if len(found) < 2:

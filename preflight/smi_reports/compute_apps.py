@@ -1,4 +1,4 @@
-"""The CSV of `--query-compute-apps`: processes, each on a GPU where the list names it. Pure."""
+"""Lists of processes: the CSV of `--query-compute-apps`, and `fuser` of the device files. Pure."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -14,6 +14,10 @@ ASKED = rf"{HEADER}|--query-(?:compute-)?apps=[^\n]*\bpid\b[^\n]*\n[^\n,]{{1,80}
 """What asked for the list, above it: the names of its columns, or the command with `noheader`."""
 
 BARE_ROW = r"^[^\S\n]*[1-9]\d*, (?!\d+ %)(\[[\w/ ]+\]|[^,\n]+), (\[[\w/ ]+\]|\d+ MiB)[^\S\n]*$"
+_MAPPED = re.compile(
+    r"^[^\S\n]*(?:/dev/nvidia([\w-]+):[^\S\n]+)?[^\s:]+[^\S\n]+(\d{1,10})[^\S\n]+[.\w]{4}([.m])[^\S\n]+(\S+)",
+    re.MULTILINE,
+)
 _QUERY = re.compile(r"--query-(?:compute-)?apps=([\w.,]+)")
 
 
@@ -73,4 +77,17 @@ def _rows(names: list[str], lines: Iterable[str], open_: TruncatedLines) -> list
         if row[names[-1]].isdigit() and open_.may_lack(line):
             row[names[-1]] = CUT
         found.append(row)
+    return found
+
+
+def mapped_by(text: str) -> dict[int, dict[int, str]]:
+    """Return {number of a device file: {pid: name}} as `fuser -v` lists those that have one mapped.
+
+    All that compute on a GPU have; monitors open it alone.
+    """
+    found, number = dict[int, dict[int, str]](), ""
+    for device, pid, mark, name in _MAPPED.findall(text) if "/dev/nvidia" in text else ():
+        number = device or number
+        if mark == "m" and number.isdigit():
+            found.setdefault(int(number), {})[int(pid)] = name
     return found

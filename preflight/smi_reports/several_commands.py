@@ -8,8 +8,7 @@ from typing import Any
 from preflight import regex as re
 from preflight.probes.nvidia_smi.processes import processes
 from preflight.probes.nvidia_smi.values import NOT_HELD, smi_error
-from preflight.smi_reports.compute_apps import processes_by_gpu
-from preflight.smi_reports.device_files import mapped_by
+from preflight.smi_reports.compute_apps import mapped_by, processes_by_gpu
 from preflight.smi_reports.forms import (
     AT_PROMPT,
     CSV_NAMES,

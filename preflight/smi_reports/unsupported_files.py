@@ -7,6 +7,9 @@ from preflight.errors import BadInput
 OTHER_TABLE = r"^\|[^\S\n]*(?!NVIDIA-SMI\b)(?:[A-Za-z]{2,9}-(?:SMI|ML)|CNMON)\b|\bAIP-Util\b"
 """The head of a table as other makers' programs draw it after nvidia-smi's."""
 
+RECORD = r'\A\s*\{\s*"schema": *"gpulaunch\.record/'
+"""It holds strings, of which some would be read."""
+
 _OTHERS = {
     r"\A\s*\Z": "is empty",
     r"\A\x1f[\x8b\ufffd]\x08": "is compressed with gzip; unpack it first: gunzip FILE",
@@ -17,9 +20,7 @@ _OTHERS = {
     ),
     r"\A%PDF-": "is a PDF document; paste what nvidia-smi prints as text",
     r"\A\x7fELF|\AMZ[\s\S]{40}": "is a program",
-    r'\A\s*\{\s*"schema": *"gpulaunch\.record/': (
-        "is a recording of gpulaunch; gpulaunch preflight --from FILE reads it"
-    ),
+    RECORD: "is a recording of gpulaunch; gpulaunch preflight --from FILE reads it",
     (
         r"ROCm System Management Interface|^\| AMD-SMI |amdgpu version:|AMD (?:Instinct|Radeon)"
         r"|\bgfx\d{3,4}\b|\bAvgPwr\b|GPU Memory Allocated \(VRAM%\)|\(Sensor (?:edge|junction|mem)\)"

@@ -259,6 +259,8 @@ def test_a_table_without_modes_of_persistence_is_read() -> None:
         ("|  IX-ML: 3.2.1  |\n| 0    BI-V100    | 00000000:1F:00.0 | 1500MHz |\n", "another maker"),
         ("| CNMON v5.10 |\n| 0   /   MLU370-X8    v1.1.4 |      0000:1a:00.0 | 0%  |\n", "another maker"),
         ('DCGM_FI_DEV_FB_USED{gpu="0"} 40000\n', "DCGM"),
+        ('{\n "schema": "gpulaunch.record/1",\n "log": [\n  "kernel: NVRM: Xid (PCI:0000:83:00): 79"\n ]\n}',
+         "recording of gpulaunch"),
         ("| GPU ID | Device Information |\n| 0      | Name: NVIDIA H100 |\n", "dcgmi"),
         ("| NVITOP 1.3.2       Driver Version: 550.90.07 |\n", "nvitop"),
         ("RAM 2980/7620MB (lfb 5x4MB) CPU [5%@729] GR3D_FREQ 0%\n", "tegrastats"),
