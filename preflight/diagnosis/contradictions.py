@@ -72,6 +72,7 @@ def doubt_causes(
         or (stopped and course.turned(each.first, _TURNS, len(course.lines), alike=True))
         or (course.was_done(each.first) and course.caught(each.first))
         or _says_too_little(each)
+        or _is_thrown_behind(each, raised)
         or _began_anew(each.first, course)
         or not _is_proven(each, framed, course)
         else each
@@ -134,6 +135,16 @@ def _says_too_little(candidate: Candidate) -> bool:
     """Whether all that accuses is also printed where the cause is another one."""
     words = _ALSO_OF_OTHERS.get(candidate.cause.code)
     return words is not None and all(words.search(each.text) for each in candidate.cause.evidence)
+
+
+def _is_thrown_behind(candidate: Candidate, raised: Sequence[ParsedException]) -> bool:
+    """Whether only what native code threw names a cause, where its process had raised another exception before: it may have thrown while it ended."""
+    first = candidate.first
+    thrown = all(each.text.startswith("what():") for each in candidate.cause.evidence)
+    return thrown and any(
+        each.line.stream == first.stream and each.line.order < first.order and not each.bare
+        for each in raised
+    )
 
 
 def _raised_before_others(found: Sequence[Candidate], raised: Sequence[ParsedException]) -> frozenset[int]:

@@ -249,3 +249,17 @@ def test_an_import_error_of_another_reason_lacks_no_package(message: str, verdic
     place = '  File "/home/ada/train.py", line 3, in <module>\n    raise ImportError("..")\n'
     text = f"Traceback (most recent call last):\n{place}ImportError: {message}\n"
     assert diagnose(text).verdict == verdict
+
+
+@pytest.mark.parametrize(("times", "confidence"), [(1, "likely"), (0, "certain")])
+def test_what_native_code_throws_behind_an_exception_may_be_of_its_end(times: int, confidence: str) -> None:
+    waited = (
+        'Traceback (most recent call last):\n  File "/x/deep_ep/buffer.py", line 4, in dispatch\n    go()\n'
+        "RuntimeError: DeepEP error: timeout (dispatch CPU)\n"
+    )
+    thrown = (
+        "terminate called after throwing an instance of 'EPException'\n"
+        "  what():  Failed: CUDA error a.cpp:7 'an illegal memory access was encountered'\n"
+    )
+    causes = diagnose(waited * times + thrown).causes
+    assert [cause.confidence for cause in causes if cause.code == "S38"] == [confidence]
