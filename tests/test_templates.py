@@ -11,8 +11,8 @@ from types import ModuleType
 import pytest
 
 from launcher.config.config_overrides import Overrides
+from launcher.config.config_search import templates_dir
 from launcher.config.run_config import load_run_config
-from launcher.config.template_dir import templates_dir
 from tests.field_notes.ranks import shimmed
 
 SCRIPT = templates_dir() / "paper_r64.py"

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from launcher.config.template_dir import templates_dir
 from launcher.config.yaml_tree import nearest
 from launcher.errors import ConfigError
 from launcher.local.home import at_home, user_config_dir
@@ -72,3 +71,10 @@ def list_configs() -> dict[str, Path]:
 def is_config_name(word: str) -> bool:
     """Return whether a word in a script's place can only mean a run config."""
     return word.endswith(SUFFIXES) or (not Path(word).exists() and word in list_configs())
+
+
+def templates_dir() -> Path:
+    """Return the folder of the packaged templates: inside the wheel, or beside the package in a checkout."""
+    package = Path(__file__).parents[1]
+    inside = package / "templates"
+    return inside if inside.is_dir() else package.parent / "templates"

@@ -1,7 +1,7 @@
 """The options that reach hosts, in the commands of messages: they must be typed again with each command."""
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from launcher.local.home import shorten_path
 from preflight import regex as re
@@ -20,17 +20,18 @@ RUN_COMMANDS = re.compile(
 
 def read_access_words(argv: Sequence[str]) -> tuple[str, ...]:
     """Return the options of a command line that reach hosts, each with its value, as a shell reads them."""
-    words: list[str] = []
-    rest = iter(argv)
+    found = _find_values(argv, OPTIONS)
+    return tuple(word for name, path in found for word in (OPTIONS[name], quote_path(shorten_path(path))))
+
+
+def _find_values(argv: Sequence[str], options: Container[str]) -> Iterator[tuple[str, str]]:
+    """Yield the options of a command line that are among `options`, with their values."""
+    rest = iter(argv[: argv.index("--")] if "--" in argv else argv)
     for word in rest:
-        if word == "--":
-            break
         joined = word[:2] == "-i" and word != "-i"
         name, equals, value = ("-i", "=", word[2:]) if joined else word.partition("=")
-        if name in OPTIONS:
-            path = value if equals else next(rest, "")
-            words += (OPTIONS[name], quote_path(shorten_path(path)))
-    return tuple(words)
+        if name in options:
+            yield name, value if equals else next(rest, "")
 
 
 def read_run_words(argv: Sequence[str]) -> tuple[str, ...]:
@@ -40,13 +41,8 @@ def read_run_words(argv: Sequence[str]) -> tuple[str, ...]:
     """
     if not argv or argv[0] not in _ABOUT_RUNS:
         return ()
-    words = [*read_access_words(argv)]
-    rest = iter(argv[: argv.index("--")] if "--" in argv else argv)
-    for word in rest:
-        name, equals, value = word.partition("=")
-        if name == "--hosts":
-            words += ("--hosts", shlex.quote(value if equals else next(rest, "")))
-    return tuple(words)
+    hosts = _find_values(argv, ("--hosts",))
+    return (*read_access_words(argv), *(word for name, value in hosts for word in (name, shlex.quote(value))))
 
 
 def without_option(words: Sequence[str], name: str = "--identity-file") -> tuple[str, ...]:

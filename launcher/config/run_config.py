@@ -20,7 +20,6 @@ from launcher.config.deepspeed_file import argument_config, script_config
 from launcher.config.disconnect_options import DEFAULT_GRACE_S, DEFAULT_TIMEOUT_S, DisconnectOptions
 from launcher.config.inventory import LOCALHOST
 from launcher.config.on_end_options import EndCommand
-from launcher.config.rendezvous_imports import refuse_other_rendezvous
 from launcher.config.restart_options import RestartOptions
 from launcher.config.schema import CONFIG, CONFIG_KEYS, MOST_COMMANDS
 from launcher.config.slurm_options import JOB_VARIABLES, SlurmSpec
@@ -28,9 +27,19 @@ from launcher.config.sync_options import SyncOptions
 from launcher.config.yaml_tree import ConfigIssues, YamlNode, is_typed, nearest
 from launcher.engines.base import ENGINES
 from launcher.engines.command_line.parsed_command import ParsedCommand, require_values
+from launcher.errors import CommandRefused
 from launcher.local.home import at_home
+from launcher.local.small_files import read_small_text
+from preflight import regex as re
 from preflight.frozen import dataclass
 from preflight.job import Job
+
+_OTHER_RENDEZVOUS = re.compile(r"^[ \t]*(?:import|from)[ \t]+(horovod|mpi4py)\b", re.MULTILINE)
+_LARGEST_SCRIPT = 1_000_000
+_RENDEZVOUS = {
+    "horovod": "its ranks meet through horovodrun or MPI, and each of ours would train alone",
+    "mpi4py": "its ranks meet through MPI, and each of ours would be a world of its own",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +74,7 @@ def load_run_config(name_or_path: str, overrides: Overrides | None = None) -> Ru
     path = find_config(name_or_path)
     mistakes = ConfigIssues()
     root = read_file(path, mistakes, first_lines="write keys, such as `script: train.py` and `hosts: [a, b]`")
-    found = _validated(_ConfigSource(path, path.parent, root, mistakes), overrides or Overrides())
+    found = _validated(path, root, overrides, mistakes, path.parent)
     if path.parts[0] != ".." or "/" in name_or_path:
         return found
     base = path.parents[1]  # found by its name in a folder above
@@ -77,7 +86,7 @@ def build_config_from_script(script: str, overrides: Overrides | None = None) ->
     """Return the run config of a script without a file: all GPUs, else the CPU. Raises ConfigError."""
     values = {"script": script, "gpus": "auto"}
     root = YamlNode({key: YamlNode(value, script, key=key) for key, value in values.items()}, script)
-    return _validated(_ConfigSource(Path(script), Path(), root, ConfigIssues()), overrides or Overrides())
+    return _validated(Path(script), root, overrides, ConfigIssues())
 
 
 def build_command_config(words: Sequence[str], overrides: Overrides | None = None) -> RunConfig:
@@ -87,8 +96,7 @@ def build_command_config(words: Sequence[str], overrides: Overrides | None = Non
     """
     items = tuple(YamlNode(word, COMMAND_SOURCE, key="command") for word in words)
     root = YamlNode({"command": YamlNode(items, COMMAND_SOURCE, key="command")}, COMMAND_SOURCE)
-    source = _ConfigSource(Path(COMMAND_SOURCE), Path(), root, ConfigIssues())
-    found = _validated(source, overrides or Overrides())
+    found = _validated(Path(COMMAND_SOURCE), root, overrides, ConfigIssues())
     path = Path(command_name(cast("ParsedCommand", found.command)))
     return replace(found, name=path.stem, path=path, job=replace(found.job, name=path.stem))
 
@@ -113,27 +121,20 @@ def _launch_number(item: YamlNode | None) -> int | None:
     return int(text) if is_number else None
 
 
-@dataclass(frozen=True, slots=True)
-class _ConfigSource:
-    """What a run config says before it is overridden and judged."""
-
-    path: Path
-    folder: Path  # where a script that is to be sent lies
-    root: YamlNode
-    mistakes: ConfigIssues
-
-
-def _validated(written: _ConfigSource, overrides: Overrides) -> RunConfig:
-    path, mistakes = written.path, written.mistakes
-    root = override(written.root, overrides, mistakes)
-    root, command = _with_command(root, written.folder, for_job=overrides.for_job)
+def _validated(
+    path: Path, root: YamlNode, overrides: Overrides | None, mistakes: ConfigIssues, folder: Path = Path()
+) -> RunConfig:
+    """Return the run config of a tree, overridden and judged; a script that is sent lies in `folder`."""
+    overrides = overrides or Overrides()
+    root = override(root, overrides, mistakes)
+    root, command = _with_command(root, folder, for_job=overrides.for_job)
     if command is not None and not overrides.is_plan:
         require_values(command)
     data = CONFIG.read(root, mistakes) or {}
     _judge_together(root, data, mistakes)
     if command is not None and data.get("script"):
-        refuse_other_rendezvous(written.folder / command.directory / data["script"])
-    entered = written.folder / (command.directory if command is not None else "")
+        _refuse_other_rendezvous(folder / command.directory / data["script"])
+    entered = folder / (command.directory if command is not None else "")
     here = _script_here(root, entered, data, mistakes)
     mistakes.raise_if_any()
     named = data.pop("hosts", ())
@@ -236,3 +237,20 @@ def _script_here(root: YamlNode, folder: Path, data: dict[str, Any], mistakes: C
         entry = cast("dict[str, YamlNode]", root.value)["script"]
         mistakes.add(entry, f"{here}: no such local file, which send_script: true needs")
     return here
+
+
+def _refuse_other_rendezvous(script: Path) -> None:
+    """Raise CommandRefused for a local script of Horovod or MPI; one that cannot be read is not judged.
+
+    Horovod reads HOROVOD_RANK and the address of a server that horovodrun keeps (horovod/runner/gloo_run.py).
+    """
+    text = read_small_text(script, _LARGEST_SCRIPT) or ""
+    found = _OTHER_RENDEZVOUS.search(text)
+    if found is None:
+        return
+    line = text.count("\n", 0, found.start()) + 1
+    raise CommandRefused(
+        f"{script}:{line} imports {found[1]}: {_RENDEZVOUS[found[1]]}",
+        "train with torch.distributed instead; or write the whole command into a script that starts it on all"
+        " hosts itself, and run that on one",
+    )

@@ -130,8 +130,9 @@ SLURM_KEYS: tuple[Field, ...] = (
 )
 
 
-def _refuse_options(entries: dict[str, YamlNode], mistakes: ConfigIssues) -> None:
-    """Find options that keys of ours write, and values that would not stay one option."""
+def _check(entries: dict[str, YamlNode], mistakes: ConfigIssues) -> None:
+    """Find options that keys of ours write, values that would not stay one option, and an early warning."""
+    _refuse_long_warning(entries, mistakes)
     options = entries.get("sbatch")
     for name, part in (options.value if options and isinstance(options.value, dict) else {}).items():
         if name in OPTIONS_OF_KEYS:
@@ -156,11 +157,6 @@ def _refuse_long_warning(entries: dict[str, YamlNode], mistakes: ConfigIssues) -
 
 def _seconds(node: YamlNode | None, read: Callable[[str], float | None]) -> float | None:
     return read(str(node.value)) if node is not None else None
-
-
-def _check(entries: dict[str, YamlNode], mistakes: ConfigIssues) -> None:
-    _refuse_options(entries, mistakes)
-    _refuse_long_warning(entries, mistakes)
 
 
 _USUAL = re.compile(

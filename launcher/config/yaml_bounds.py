@@ -63,68 +63,38 @@ def load_values(text: str) -> object:
 
 
 def _compose(text: str, loader: type[yaml.SafeLoader]) -> yaml.Node | None:
-    has_alias = _check_events(text, loader)
-    node = yaml.compose(text, Loader=loader)
-    if has_alias and node is not None:
-        _Measure().of(node, 0)
-    return node
+    _check_events(text, loader)
+    return yaml.compose(text, Loader=loader)
 
 
 def _line(mark: object) -> int:
     return int(getattr(mark, "line", 0)) + 1
 
 
-def _check_events(text: str, loader: type[yaml.SafeLoader]) -> bool:
-    """Return whether there are aliases. Raises YamlLimitExceeded."""
-    depth = values = 0
-    has_alias = False
+def _check_events(text: str, loader: type[yaml.SafeLoader]) -> None:
+    """Raise YamlLimitExceeded. An alias counts as all that it names, each time."""
+    values = deepest = 0  # so far, the latter in the innermost collection that is open
+    opened: list[tuple[str | None, int, int]] = []  # the collections: anchor, and both as they were before it
+    named: dict[str | None, tuple[int, int]] = {}  # by anchor: how many values, on how many levels
     for event in yaml.parse(text, Loader=loader):
         if isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
+            anchor, before, outer = opened.pop()
+            named[anchor] = values - before, deepest - len(opened)
+            deepest = max(outer, deepest)
+        if not isinstance(event, yaml.NodeEvent):
             continue
+        line, is_alias, size, levels = _line(event.start_mark), isinstance(event, yaml.AliasEvent), 1, 0
         if isinstance(event, yaml.ScalarEvent) and not event.style and _LONG_NUMBER.match(event.value):
-            raise YamlLimitExceeded(_line(event.start_mark), f"a number of more than {MAX_DIGITS} digits")
-        values += isinstance(event, yaml.NodeEvent)
-        has_alias = has_alias or isinstance(event, yaml.AliasEvent)
-        depth += isinstance(event, yaml.CollectionStartEvent)
-        if depth > MAX_DEPTH:
-            raise YamlLimitExceeded(_line(event.start_mark), "nested too deep")
+            raise YamlLimitExceeded(line, f"a number of more than {MAX_DIGITS} digits")
+        if isinstance(event, yaml.CollectionStartEvent):
+            opened.append((event.anchor, values, deepest))
+            deepest = len(opened)
+        elif is_alias:  # one of a collection that is still open has no end
+            refers_to_itself = event.anchor in {anchor for anchor, _, _ in opened}
+            size, levels = (1, MAX_DEPTH) if refers_to_itself else named.get(event.anchor, (1, 0))
+        values, deepest = values + size, max(deepest, len(opened) + levels)
+        if deepest > MAX_DEPTH:
+            raise YamlLimitExceeded(line, "nested too deep" + ", or an alias refers to itself" * is_alias)
         if values > 2 * MAX_VALUES:  # keys are not values
-            raise YamlLimitExceeded(_line(event.start_mark), f"more than {MAX_VALUES} values")
-    return has_alias
-
-
-class _Measure:
-    """How many values a node stands for and how deep they go, each node looked at once."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[int, int]] = {}
-
-    def of(self, node: yaml.Node, depth: int) -> tuple[int, int]:
-        """Return (values, levels). Raises YamlLimitExceeded."""
-        line = _line(node.start_mark)
-        if id(node) not in self._known:
-            if depth > MAX_DEPTH:
-                raise YamlLimitExceeded(line, "nested too deep, or an alias refers to itself")
-            self._known[id(node)] = self._count(node, depth)
-        values, levels = self._known[id(node)]
-        if depth + levels > MAX_DEPTH:
-            raise YamlLimitExceeded(line, "nested too deep, or an alias refers to itself")
-        if values > MAX_VALUES:
-            raise YamlLimitExceeded(line, f"its aliases expand to more than {MAX_VALUES} values")
-        return values, levels
-
-    def _count(self, node: yaml.Node, depth: int) -> tuple[int, int]:
-        if isinstance(node, yaml.MappingNode):
-            below = [part for pair in node.value for part in pair]
-        else:
-            below = node.value if isinstance(node, yaml.SequenceNode) else []
-        values, levels = 1, 0
-        for part in below:
-            more, deep = self.of(part, depth + 1)
-            values, levels = values + more, max(levels, deep + 1)
-            if values > 2 * MAX_VALUES:
-                raise YamlLimitExceeded(
-                    _line(node.start_mark), f"its aliases expand to more than {MAX_VALUES} values"
-                )
-        return values, levels
+            what = "its aliases expand to more than" if is_alias else "more than"
+            raise YamlLimitExceeded(line, f"{what} {MAX_VALUES} values")

@@ -146,11 +146,9 @@ class _Builder:
             where = f"{self.source}:{line}" if line else self.source
             raise ConfigError(f"{where}: too many values under long keys")
         if node.tag not in _PLAIN_TAGS:
-            self.mistakes.add(
-                YamlNode(None, self.source, line, key),
-                f"the tag {node.tag} is not used in this file; remove it",
-            )
-            return YamlNode(None, self.source, line, key)
+            nothing = YamlNode(None, self.source, line, key)
+            self.mistakes.add(nothing, f"the tag {node.tag} is not used in this file; remove it")
+            return nothing
         is_tilde = isinstance(node, yaml.ScalarNode) and not node.style and node.value == _TILDE
         return YamlNode(self._value(node, key), self.source, line, key, is_tilde=is_tilde)
 
@@ -167,13 +165,13 @@ class _Builder:
         merged: dict[str, YamlNode] = {}
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1 if self.in_file else 0
+            place = YamlNode(None, self.source, line, key)
             if not isinstance(key_node, yaml.ScalarNode):
-                self.mistakes.add(YamlNode(None, self.source, line, key), "a key must be plain text")
+                self.mistakes.add(place, "a key must be plain text")
                 continue
             name = str(key_node.value)
             if len(name) > MAX_KEY:
-                shown = YamlNode(None, self.source, line, key)
-                self.mistakes.add(shown, f"a key has {len(name)} characters, expected at most {MAX_KEY}")
+                self.mistakes.add(place, f"a key has {len(name)} characters, expected at most {MAX_KEY}")
                 continue
             path = f"{key}.{name}" if key else name
             if name == _MERGE_KEY and not key_node.style:
@@ -181,7 +179,7 @@ class _Builder:
                 continue
             if name in own:
                 first = f" (first on line {own[name].line})" if line else ""
-                self.mistakes.add(YamlNode(None, self.source, line, path), f"written twice{first}; keep one")
+                self.mistakes.add(replace(place, key=path), f"written twice{first}; keep one")
                 continue
             own[name] = replace(self.item(value_node, path), line=line)
         return merged | own

@@ -32,8 +32,8 @@ class DetachPolicy:
 
     def step(self, now: float) -> DetachStep:
         """Return what to do now; "detach" comes again where no promise follows."""
-        if self._state.stopping or self._state.nodes.refused or self._state.nodes.lost:
-            return "wait"  # it is ending: that is followed to its end
+        if _is_ending(self._state):
+            return "wait"  # that is followed to its end
         if self._asked_at is not None:
             return self._await_promises(now, self._asked_at)
         if self._at_once:
@@ -75,6 +75,10 @@ class DetachPolicy:
         return "wait"
 
 
+def _is_ending(state: RunState) -> bool:
+    return bool(state.stopping or state.nodes.refused or state.nodes.lost)
+
+
 def _expects_world(state: RunState) -> bool:
     """Return whether the ranks are to report a world or, by accelerate, their device."""
     return state.plan.world_size > 1 or state.plan.engine == "accelerate"
@@ -92,12 +96,7 @@ class DetachPromise:
     def due(self, now: float) -> bool:
         """Return whether to ask now."""
         state = self._state
-        if (
-            state.stopping
-            or state.nodes.refused
-            or state.nodes.lost
-            or len(state.nodes.run_dirs) < len(state.hosts)
-        ):
+        if _is_ending(state) or len(state.nodes.run_dirs) < len(state.hosts):
             return False
         if state.nodes.detached.issuperset(state.nodes.open_hosts) or now - self._asked_at < RETRY_S:
             return False

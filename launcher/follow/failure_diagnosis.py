@@ -1,4 +1,4 @@
-"""Why a run died: what `diagnose` makes of the last lines that the failing rank and its launcher wrote."""
+"""Why a run died: what the last lines of the failing rank and its launcher say, or stacks of a hung run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,16 +12,19 @@ from launcher.follow.suggested_commands import list_places, with_run_commands
 from launcher.local.importable_modules import own_modules
 from launcher.rundir.log_store import LogStore
 from launcher.safe_json import read_mapping, read_number
-from launcher.text import one_line
+from launcher.text import one_line, sanitize
 from preflight.diagnosis.free_memory import FreeMemory
 from preflight.diagnosis.result import BENIGN, UNKNOWN, Diagnosis
 
 if TYPE_CHECKING:
     from preflight.diagnosis.host_evidence import Context
     from preflight.diagnosis.lines import Log
+    from preflight.diagnosis.stack_analysis import Hang
 
 LAST_LINES = 400
 SHOWN_LINES = 20
+READ_BYTES = 1 << 20  # of the end of a log of stacks: `gpulaunch stacks` may have had others written before
+_SHOWN_FRAMES = 20
 
 
 def add_last_lines(outcome: Outcome, book: LogStore) -> Outcome:
@@ -61,6 +64,43 @@ def add_diagnosis(outcome: Outcome, book: LogStore) -> Outcome:
             diagnosis=with_run_commands(found, list_places(outcome.plan.nodes, outcome.run_dirs)),
         ),
     )
+
+
+def add_stacks(outcome: Outcome, book: LogStore) -> Outcome:
+    """Return the outcome with where the ranks stood; its root cause then names the rank that stood apart."""
+    cause = outcome.cause.failure
+    if cause is None or not cause.hung:
+        return outcome
+    hang = _read_hang(outcome, book)
+    apart = [stack for stack in hang.stacks if stack.rank in hang.outliers]
+    found = replace(cause, summary=f"{cause.summary}; {hang.summary}".removesuffix("; "))
+    if len(apart) == 1:
+        (one,) = apart
+        own = one.own
+        found = replace(
+            found,
+            host=one.host,
+            rank=one.rank,
+            location=f"{own.file}:{own.line}" if own else "",
+            last_lines=tuple(frame.description for frame in one.frames[:_SHOWN_FRAMES]),
+        )
+    return replace(outcome, why=found.summary, cause=replace(outcome.cause, failure=found, hang=hang))
+
+
+def _read_hang(outcome: Outcome, book: LogStore) -> "Hang":
+    from preflight.diagnosis.stack_analysis import find_outliers, read_stacks  # noqa: PLC0415 - only for a hang
+
+    stacks = []
+    for end in outcome.ranks:
+        path = book.path(end.host, f"stacks-rank-{end.rank}.log")
+        if not path.is_file():
+            continue
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - READ_BYTES))
+            stack = read_stacks(sanitize(file.read(READ_BYTES).decode(errors="replace")), end.host)
+        if stack is not None and stack.rank == end.rank:
+            stacks.append(stack)
+    return find_outliers(stacks, outcome.plan.world_size)
 
 
 def read_kept_failure(outcome: Mapping[str, Any]) -> Failure | None:

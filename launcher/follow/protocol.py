@@ -16,6 +16,7 @@ from launcher.config.inventory import HostEntry
 from launcher.planning.plan import NodePlan, Plan, RestartSpec
 from launcher.planning.run_record import build_record_head, build_record_nodes
 from launcher.remote.program_source import build_bootstrap_argv, compress_program, read_program_source
+from preflight.facts.json_codec import encode
 from preflight.frozen import dataclass
 
 MARKER = b"GPULAUNCH-RUN-1 "
@@ -131,7 +132,7 @@ class StartRequests:
             "on_disconnect": disconnect.policy,
             "disconnect_timeout_s": disconnect.host_timeout_s,
             "grace_s": disconnect.stop_s,
-            "before_stop": _before_stop(disconnect),
+            "before_stop": encode(disconnect.before_stop),
             "slurm_job": disconnect.slurm_job,
             "hang_timeout_s": plan.hang_timeout_s,
             "usage_every_s": REHEARSED_USAGE_S if "GPULAUNCH_REHEARSE" in node.env else None,
@@ -141,13 +142,6 @@ class StartRequests:
             "restart": None if restart is None else restart.known,
             "restart_order": restart.order if restart is not None and node.node_rank == 0 else None,
         }
-
-
-def _before_stop(disconnect: DisconnectOptions) -> dict[str, Any] | None:
-    before = disconnect.before_stop
-    return (
-        None if before is None else {"signal": before.signal, "ranks": before.ranks, "wait_s": before.wait_s}
-    )
 
 
 def _client(plan: Plan, restart: RestartSpec | None) -> list[tuple[str, str]]:

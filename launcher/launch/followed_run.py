@@ -105,8 +105,7 @@ class FollowedRun:
         outcome = self._reporter.with_measurements(outcome, earlier)
         if outcome.cause.failure is None:
             return outcome
-        from launcher.follow.failure_diagnosis import add_diagnosis, add_last_lines  # noqa: PLC0415 - most end well
-        from launcher.follow.hang_stacks import add_stacks  # noqa: PLC0415 - as above
+        from launcher.follow.failure_diagnosis import add_diagnosis, add_last_lines, add_stacks  # noqa: PLC0415 - most end well
 
         outcome = add_stacks(outcome, self._book)
         outcome = add_diagnosis(add_last_lines(outcome, self._book), self._book)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from launcher.config.inventory import HostEntry, Inventory, find_local_python
-from launcher.config.visible_devices import CUDA_VISIBLE_DEVICES, parse_visible_devices
+from launcher.config.local_entries import CUDA_VISIBLE_DEVICES, parse_visible_devices
 from launcher.errors import BadInput, HostError, StepEnded
 from launcher.remote.program_source import build_bootstrap_argv, compress_program, read_program_source
 from launcher.slurm.commands import missing_command_error

@@ -80,8 +80,7 @@ class LineDeduplicator:
 
     def flush(self) -> Iterator[LogLine]:
         """Yield what still waits, where it is not a repetition."""
-        while self._waiting:
-            yield from self._judge(self._waiting.popleft())
+        return self.ready(float("inf"))
 
     def _release(self, speaker: LogSource) -> Iterator[LogLine]:
         waiting = [said for said in self._waiting if said.source == speaker]

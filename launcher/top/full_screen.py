@@ -18,26 +18,18 @@ from launcher.text import can_redraw, supports_color
 from launcher.top.table import Line
 from preflight import regex as re
 
-_NAMED = {
-    b"\x1b[A": "up",
-    b"\x1b[B": "down",
-    b"\x1bOA": "up",
-    b"\x1bOB": "down",
-    b"\x1b[5~": "page-up",
-    b"\x1b[6~": "page-down",
-    b"\x1b[H": "home",
-    b"\x1b[F": "end",
-    b"\x1bOH": "home",
-    b"\x1bOF": "end",
-    b"\x1b[1~": "home",
-    b"\x1b[4~": "end",
-    b"\r": "enter",
-    b"\n": "enter",
-    b"\x1b": "escape",
-    b" ": "space",
-    b"k": "up",
-    b"j": "down",
+_CODES = {
+    "up": (b"\x1b[A", b"\x1bOA", b"k"),
+    "down": (b"\x1b[B", b"\x1bOB", b"j"),
+    "page-up": (b"\x1b[5~",),
+    "page-down": (b"\x1b[6~",),
+    "home": (b"\x1b[H", b"\x1bOH", b"\x1b[1~"),
+    "end": (b"\x1b[F", b"\x1bOF", b"\x1b[4~"),
+    "enter": (b"\r", b"\n"),
+    "escape": (b"\x1b",),
+    "space": (b" ",),
 }
+_NAMED = {code: name for name, codes in _CODES.items() for code in codes}
 _KEY = re.compile(rb"\x1b\[[0-9;]{0,16}[A-Za-z~]|\x1bO[A-Za-z]|\x1b\[[0-9;]{0,16}|[\x00-\xff]", re.DOTALL)
 
 

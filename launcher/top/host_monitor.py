@@ -122,23 +122,17 @@ class HostMonitor:
             try:
                 self._follow()
             except GpulaunchError as error:
-                if self.stopped.is_set():
-                    return
-                self._lose(error)
-                self._wait_to_retry()
+                self._wait_to_retry(error)
             except Exception as bug:  # noqa: BLE001 - else the host's last numbers would stay as live ones
-                self._lose(HostError(self.state.entry.name, f"gpulaunch failed on its answer: {bug!r}"))
-                self._wait_to_retry()
+                said = f"gpulaunch failed on its answer: {bug!r}"
+                self._wait_to_retry(HostError(self.state.entry.name, said))
             finally:
                 self._connection = None
 
-    def _lose(self, error: GpulaunchError) -> None:
-        retry_at = time.monotonic() + self._retry_s
-        self.state = replace(self.state, phase="lost", error=error, retry_at=retry_at)
-
-    def _wait_to_retry(self) -> None:
-        self._wanted.clear()
+    def _wait_to_retry(self, error: GpulaunchError) -> None:
         deadline = time.monotonic() + self._retry_s
+        self.state = replace(self.state, phase="lost", error=error, retry_at=deadline)
+        self._wanted.clear()
         while time.monotonic() < deadline and not self._wanted.is_set():
             if self.stopped.wait(min(1.0, self._retry_s)):
                 return

@@ -44,16 +44,12 @@ class Row:
 
 def build_rows(view: FleetView, options: RowOptions) -> tuple[Row, ...]:
     """Return the lines from the top. Hosts without current numbers come last where a value sorts."""
-    if options.sort == "host":
-        return tuple(row for host in view.hosts for row in _host_rows(host, options))
-    order = _ORDERS[options.sort]
     rows = [row for host in view.hosts for row in _host_rows(host, options)]
-    busy = [row for row in rows if row.gpu is not None]
-    whole = [row for row in rows if row.gpu is None]
-    ordered = sorted(busy, key=lambda row: (not row.host.current, *order(row)))
-    return tuple(Row(row.host, row.gpu) for row in ordered) + tuple(
-        sorted(whole, key=lambda row: (not row.host.current, *order(row)))
-    )
+    if options.sort == "host":
+        return tuple(rows)
+    order = _ORDERS[options.sort]
+    rows.sort(key=lambda row: (row.gpu is None, not row.host.current, *order(row)))
+    return tuple(Row(row.host, row.gpu) for row in rows)
 
 
 def _host_rows(host: HostView, options: RowOptions) -> Iterator[Row]:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from launcher.follow.hang_stacks import READ_BYTES, add_stacks
+from launcher.follow.failure_diagnosis import READ_BYTES, add_stacks
 from launcher.rundir.log_store import LogStore
 from tests.launcher.restart_cases import ended
 from tests.preflight.stack_texts import REDUCES, SAVES, by_faulthandler

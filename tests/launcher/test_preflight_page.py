@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 from launcher.cli import execute
 from launcher.commands.preflight import command
+from launcher.config.config_search import templates_dir
 from launcher.config.inventory import HostEntry
-from launcher.config.template_dir import templates_dir
 from launcher.host_checks.evaluation import evaluate_facts
 from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.host_checks.render_json import encode_preflight
@@ -266,8 +266,8 @@ def test_a_fix_that_neighbours_share_is_shown_once_below_them() -> None:
 )
 def test_commands_in_a_fix_are_marked_and_no_word_is_lost(fix: str, commands: int) -> None:
     pieces = split_fix(fix)
-    assert "".join(piece.text for piece in pieces) == fix
-    marked = [piece.text for piece in pieces if piece.is_command]
+    assert "".join(words for words, _ in pieces) == fix
+    marked = [words for words, is_command in pieces if is_command]
     assert len(marked) == commands
     assert not [words for words in marked if words.endswith((";", ",", " ")) or " names" in words]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from launcher.config.inventory import HostEntry
-from launcher.config.visible_devices import limit_to_visible, parse_visible_devices
+from launcher.config.local_entries import limit_to_visible, parse_visible_devices
 from preflight.decide.gpu_assignment import RanksRefused, map_ranks
 from preflight.job import GpuRequest, Job
 from tests.hardware import gpu, host

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from string import Template
 from typing import Any
 
-from launcher.config.template_dir import templates_dir
+from launcher.config.config_search import templates_dir
 from launcher.follow.phases import format_phases
 from launcher.report.html.charts import MOST_EVENTS, render_charts
 from launcher.report.html.escape import clock, reasons, render_pairs, render_table, render_tiles, text

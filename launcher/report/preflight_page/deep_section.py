@@ -5,7 +5,7 @@ from statistics import median
 from typing import Any
 
 from launcher.report.html.escape import text
-from launcher.report.preflight_page.trend_line import render_trend_line
+from launcher.report.trend import Trend, shares
 from launcher.text import count_noun, group_alike, spell_duration
 
 _MOST_STRIPS = 64  # of one value; the slowest. The JSON in the page has all.
@@ -14,6 +14,7 @@ _MOST_PAIRS = 64
 _MOST_MATRICES = 24  # one is of the nodes, and each node with several GPUs has one of its own
 _MOST_DOTS = 60
 _WIDTH, _MARGIN, _HEIGHT = 240.0, 5.0, 16.0
+_LINE, _PAD = 96.0, 2.0
 _VERDICTS = {
     "critical": ("c", "C"),
     "warning": ("w", "W"),
@@ -73,7 +74,7 @@ def _strips(label: str, rows: Sequence[Row]) -> Iterator[str]:
             f'<tr><th scope="row">{text(_member(row))}</th><td>{_strip(row, low, high, middle)}</td>'
             f'<td class="number">{row["value"]:.4g} {unit}</td>'
             f'<td><i class="key {css}">{letter}</i></td>'
-            f'<td class="soft">{text(_compared(row))}{render_trend_line(row)}</td></tr>'
+            f'<td class="soft">{text(_compared(row))}{_trend_line(row)}</td></tr>'
         )
     yield "</tbody></table>"
     if len(shown) > _MOST_STRIPS:
@@ -98,6 +99,31 @@ def _strip(row: Row, low: float, high: float, middle: float) -> str:
         f' aria-label="{row["value"]:.4g}, median of all {middle:.4g}">'
         f'<line class="median" x1="{at:.1f}" y1="0" x2="{at:.1f}" y2="{_HEIGHT:g}"/>{dots}'
         f'<line class="value" x1="{value:.1f}" y1="2" x2="{value:.1f}" y2="{_HEIGHT - 2:g}"/></svg>'
+    )
+
+
+def _trend_line(row: Mapping[str, Any]) -> str:
+    """Return the line of a value of the schema gpulaunch.deep/1, "" where it has no former ones.
+
+    It goes from the least to the largest; the title has both, and the days of all points.
+    """
+    trend = Trend.of(row.get("former"), float(row["value"]))
+    if trend is None:
+        return ""
+    step = (_LINE - 2 * _PAD) / max(1, len(trend.values) - 1)
+    points = [
+        (_PAD + at * step, _HEIGHT - _PAD - share * (_HEIGHT - 2 * _PAD))
+        for at, share in enumerate(shares(trend.values))
+    ]
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    days = (*trend.days, "now")
+    listed = ", ".join(f"{day}: {value:.4g}" for day, value in zip(days, trend.values, strict=True))
+    words = f"{min(trend.values):.4g} to {max(trend.values):.4g} since {trend.days[0]}"
+    x, y = points[-1]
+    return (
+        f'<svg class="trend" viewBox="0 0 {_LINE:g} {_HEIGHT:g}" role="img" aria-label="{text(words)}">'
+        f"<title>{text(listed)}</title>"
+        f'<polyline points="{path}"/><circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="2"/></svg>'
     )
 
 

@@ -124,7 +124,7 @@ def _group(group: FindingGroup, *, fix_of: int) -> Iterator[str]:
 
 def render_fix(fix: str) -> str:
     """Return a fix as markup: one click selects a command in it."""
+    pieces = split_fix(fix)
     return "".join(
-        f"<code>{text(piece.text)}</code>" if piece.is_command else text(piece.text)
-        for piece in split_fix(fix)
+        f"<code>{text(words)}</code>" if is_command else text(words) for words, is_command in pieces
     )

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from preflight import regex as re
-from preflight.frozen import dataclass
 
 _PIECE = re.compile(r"(?:'[^']*'|\"[^\"]*\"|[^\s'\"]|['\"])+|\s+")
 _HEAD = re.compile(
@@ -19,17 +18,9 @@ _END = re.compile(
 _TRAILING = ",;.)"  # a colon belongs to a command, as in `lspci -d 10de:`
 
 
-@dataclass(frozen=True, slots=True)
-class FixPiece:
-    """A stretch of a fix: prose, or a command to type."""
-
-    text: str
-    is_command: bool
-
-
-def split_fix(fix: str) -> tuple[FixPiece, ...]:
-    """Return the whole text in pieces; joined they are the text again."""
-    return tuple(FixPiece(words, is_command) for words, is_command in _merged(_pieces(fix)) if words)
+def split_fix(fix: str) -> list[tuple[str, bool]]:
+    """Return the whole text in pieces, each with whether it is a command to type."""
+    return [piece for piece in _merged(_pieces(fix)) if piece[0]]
 
 
 def _pieces(fix: str) -> Iterator[tuple[str, bool]]:

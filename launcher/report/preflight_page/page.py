@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from string import Template
 from typing import Any
 
+from launcher.config.config_search import templates_dir
 from launcher.config.node_sets import fold_hosts
-from launcher.config.template_dir import templates_dir
 from launcher.host_checks.render_json import encode_preflight, verdict
 from launcher.host_checks.result import PreflightResult
 from launcher.report.html.escape import clock, render_pairs, render_tiles, text
