@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from launcher.commands._usage_errors import HOST_OPTIONS, OTHER_OPTIONS, WrongUsage
+from launcher.commands._usage_errors import HOST_OPTIONS, LAUNCHERS, OTHER_OPTIONS, WrongUsage
 from launcher.local.project import SUFFIXES
 from launcher.text import is_line, one_line
 from preflight import regex as re
@@ -37,8 +37,6 @@ _SHORT = len("-x")
 _NO_HOST = re.compile(r"[+-]?\d*\.?\d+(e[+-]?\d+)?|[^:]*[=/].*", re.IGNORECASE)  # a number, a path, a setting
 _SCRIPT_PATH = re.compile(r"[\w./~][\w./~ -]*\.py")
 TYPED = "gpulaunch.typed"  # where click's context keeps the words of the command
-LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "python", "python3", "fabric")
-"""First words that are not a script of the user."""
 
 
 def is_text(word: str) -> bool:

@@ -87,9 +87,13 @@ def complete_words(key: str) -> Completion:
 
     def words() -> Iterable[str]:
         from launcher.config.schema import CONFIG_KEYS  # noqa: PLC0415
+        from launcher.config.value_types import Keyword  # noqa: PLC0415
 
-        kind = next(each.kind for each in CONFIG_KEYS if each.name == key)
-        return getattr(kind, "words", ()) or kind.schema()["anyOf"][0]["enum"]  # else a number or a list, too
+        kind = next((each.kind for each in CONFIG_KEYS if each.name == key), None)
+        if kind is None or isinstance(kind, Keyword):
+            return () if kind is None else kind.words
+        first, *_ = kind.schema().get("anyOf", [{}])  # words, of what may be a number or a list, too
+        return tuple(first.get("enum", ()))
 
     return _completion(words)
 

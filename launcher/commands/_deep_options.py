@@ -3,7 +3,7 @@
 import click
 
 from launcher.commands._host_options import HostOptions
-from launcher.commands._param_types import DurationParam, FiniteRange, Function
+from launcher.commands._param_types import DurationParam, Function
 from preflight.frozen import dataclass
 
 
@@ -42,11 +42,10 @@ def deep_options(function: Function) -> Function:
         ),
         click.option(
             "--seconds",
-            type=FiniteRange(SHORTEST_S, LONGEST_S),
-            default=20.0,
+            type=DurationParam(min=SHORTEST_S, max=LONGEST_S),
+            default="20s",
             show_default=True,
-            metavar="N",
-            help="Deep checks: how many seconds the matrix products take.",
+            help="Deep checks: how long the matrix products take.",
         ),
     ):
         function = option(function)

@@ -104,7 +104,7 @@ def open_host_access(
     if host_options.identity_file is not None:
         loaded = replace(loaded, identity_file=str(host_options.identity_file.absolute()))
     loaded = replace(loaded, access_words=_access_words(host_options))
-    person = SharedAnswers(prompt, confirm) if can_ask() else SharedAnswers(None, None)
+    person = _person(prompt, confirm)
     options = person.options(accept_new_host_keys=host_options.accept_new_host_keys)
     width = host_options.parallel if _is_given("parallel") else None
     shards = ShardAccess(loaded, person, host_options.accept_new_host_keys, width)
@@ -122,15 +122,17 @@ def _key_files(inventory: Inventory, entries: tuple[HostEntry, ...]) -> Iterator
 
 
 def _access_words(host_options: HostOptions) -> tuple[str, ...]:
-    given = {"-i": host_options.inventory, "--identity-file": host_options.identity_file}
-    argv = [word for name, path in given.items() if path is not None for word in (name, str(path))]
-    return read_access_words(argv)
+    given = {"--inventory": host_options.inventory, "--identity-file": host_options.identity_file}
+    return read_access_words([f"{name}={path}" for name, path in given.items() if path is not None])
 
 
 def ask_options(host_options: HostOptions) -> OpenOptions:
     """Return what the user allows this time, for a question that is about no host."""
-    person = SharedAnswers(ask_secret, ask_visibly) if can_ask() else SharedAnswers(None, None)
-    return person.options(accept_new_host_keys=host_options.accept_new_host_keys)
+    return _person(ask_secret, ask_visibly).options(accept_new_host_keys=host_options.accept_new_host_keys)
+
+
+def _person(prompt: Prompt, confirm: Confirm) -> SharedAnswers:
+    return SharedAnswers(prompt, confirm) if can_ask() else SharedAnswers(None, None)
 
 
 def _is_given(option: str) -> bool:

@@ -144,11 +144,14 @@ def _launch_and_report(
     prepared = _resumed(request, prepared, screen, verbose=options.verbose)
     launch = replace(prepared.launch, earlier_phases=before.phases)
     outcome = _carried_through(request, replace(prepared, launch=launch), screen, verbose=options.verbose)
-    if options.wait is not None and _lost_the_gpus(outcome):
-        screen.notify(f"{outcome.why}; this run waits again")
-        session.queues.close()
-        again = replace(session, options=_with_time_left(options, began), before=Stopwatch())
-        return _launch_and_report(request, launch, again)
+    if options.wait is not None:
+        from launcher.launch.gpu_wait import lost_the_gpus  # noqa: PLC0415 - most launches do without it
+
+        if lost_the_gpus(outcome):
+            screen.notify(f"{outcome.why}; this run waits again")
+            session.queues.close()
+            again = replace(session, options=_with_time_left(options, began), before=Stopwatch())
+            return _launch_and_report(request, launch, again)
     outcome = _with_stop_checkpoint(outcome, request.config, launch)
     note_end(outcome)
     print_outcome(outcome, screen)
@@ -271,12 +274,6 @@ def _sent(
     if earlier and not has_same_tree(earlier[-1], sent):
         screen.notify("the local tree has changed while the run waited; it starts with the tree as it is now")
     return sent
-
-
-def _lost_the_gpus(outcome: Outcome) -> bool:
-    from launcher.launch.gpu_wait import lost_the_gpus  # noqa: PLC0415 - most launches do without it
-
-    return lost_the_gpus(outcome)
 
 
 def _carried_through(

@@ -15,7 +15,7 @@ from launcher.commands._host_options import SSH, HostOptions, Transport
 from launcher.commands._job_hosts import find_job, reach_job
 from launcher.config.command_config import settle_command
 from launcher.config.command_python import choose_pythons
-from launcher.config.config_overrides import Overrides
+from launcher.config.config_overrides import Overrides, TypedKey
 from launcher.config.disconnect_options import STEP_TIMEOUT_S
 from launcher.config.inventory import HostEntry, resolve_rank_counts
 from launcher.config.local_entries import resolve_local_entries
@@ -27,7 +27,6 @@ from launcher.config.script_config import (
     build_config_for_script,
     choose_code_transfer,
 )
-from launcher.engines.command_line.parsed_command import ParsedCommand
 from launcher.errors import BadInput
 from launcher.local.home import from_home
 from launcher.local.user import user_name
@@ -51,10 +50,8 @@ class LaunchOptions(HostOptions):
 
     hosts: tuple[str, ...]
     gpus: str
+    keys: Mapping[str, TypedKey]
     name: str
-    port: str
-    precision: str
-    hang_timeout: str
     sync: bool
     sets: tuple[str, ...]
     ignore: tuple[str, ...]
@@ -64,20 +61,14 @@ class LaunchOptions(HostOptions):
     logs: Path
     transport: Transport | None
     verbose: bool = False
-    guard: str = ""
     dry_run: bool = False
     show_secrets: bool = False
     clean: bool = False
     wait: float | None = None  # seconds
-    nodes: str = ""
     max_age: float | None = None  # seconds
     rehearse: bool = False
     deep: bool = False
     detach: bool = False
-    on_disconnect: str = ""
-    disconnect_timeout: str = ""
-    grace: str = ""
-    restarts: str = ""
     no_restart: bool = False
     launch: int | None = None  # which command of a text of several
     pasted: bool = False  # the words are a command such as `torchrun ... train.py`, not a script
@@ -127,13 +118,19 @@ def parse_run_request(config: str | None, extra: tuple[str, ...], options: Launc
     request = _reach_hosts(run_config, access, slurm_job, options)
     if run_config.command is not None:
         named = run_config.names_hosts or slurm_job is not None
-        request = _settle_command(request, run_config.command, names_hosts=named)
+        job, entries = settle_command(
+            run_config.command, request.job, request.entries, names_hosts=named, nodes=request.nodes
+        )
+        request = replace(request, config=replace(run_config, job=job), entries=entries)
     _refuse_more_nodes(request, options)
     if request.slurm_job is not None:
         request = _take_nodes(request, request.slurm_job.name, options)
-    request = _start_in_tree(_add_spares(request))
+    request = _add_spares(request)
+    config_in_tree, every = start_in_tree(request.config, (*request.entries, *request.spares))
+    request = _with_hosts(replace(request, config=config_in_tree), every)
     if config is None and request.slurm_job is None:
-        request = _choose_code(request, overrides)
+        every = (*request.entries, *request.spares)
+        request = replace(request, config=choose_code_transfer(request.config, every, overrides))
     _warn_of_local_home(request, options.sets)
     return _choose_pythons(request)
 
@@ -143,17 +140,9 @@ def _overrides(extra: tuple[str, ...], options: LaunchOptions) -> Overrides:
         key_values=options.sets,
         hosts=options.hosts,
         gpus=options.gpus,
-        nodes=options.nodes,
-        port=options.port,
-        precision=options.precision,
-        guard=options.guard,
-        restarts="0" if options.no_restart else options.restarts,
-        hang_timeout=options.hang_timeout,
-        on_disconnect=options.on_disconnect,
-        disconnect_timeout=options.disconnect_timeout,
-        grace=options.grace,
+        keys={**options.keys, "restart.max": ("--no-restart", "0")} if options.no_restart else options.keys,
         sync=options.sync,
-        launch=str(options.launch or ""),
+        launch=options.launch,
         is_plan=options.dry_run,
         extra_args=() if options.pasted else extra,
     )
@@ -196,18 +185,11 @@ def _reach_hosts(
     return RunRequest(config, entries, access, slurm_job=slurm_job, nodes=config.nodes or by_slurm)
 
 
-def _settle_command(request: RunRequest, command: ParsedCommand, *, names_hosts: bool) -> RunRequest:
-    job, entries = settle_command(
-        command, request.job, request.entries, names_hosts=names_hosts, nodes=request.nodes
-    )
-    return replace(request, config=replace(request.config, job=job), entries=entries)
-
-
 def _refuse_more_nodes(request: RunRequest, options: LaunchOptions) -> None:
     """Raise BadInput where the launch is to take more nodes than it has hosts."""
     nodes, entries = request.config.nodes, request.entries
     if nodes > len(entries):
-        key = f"--nodes {nodes}" if options.nodes else f"{request.config.path}: nodes: {nodes}"
+        key = f"--nodes {nodes}" if "nodes" in options.keys else f"{request.config.path}: nodes: {nodes}"
         listed = fold_hosts(entry.name for entry in entries)
         raise BadInput(
             f"{key}: more than the hosts of this launch ({len(entries)}: {listed})",
@@ -236,11 +218,6 @@ def _add_spares(request: RunRequest) -> RunRequest:
     return replace(request, spares=(*request.spares, *others))
 
 
-def _start_in_tree(request: RunRequest) -> RunRequest:
-    config, every = start_in_tree(request.config, (*request.entries, *request.spares))
-    return _with_hosts(replace(request, config=config), every)
-
-
 def _warn_of_local_home(request: RunRequest, sets: tuple[str, ...]) -> None:
     """Say where a shell has put the local home in place of `~`, and another user's home was meant."""
     users = {each.user for each in request.entries if not each.is_local} - {"", user_name()}
@@ -248,12 +225,6 @@ def _warn_of_local_home(request: RunRequest, sets: tuple[str, ...]) -> None:
         if key in ("workdir", "sync.to", "output") and (short := from_home(value)) != value:
             what = f"{key}: {value} lies in the local home, which {name_first(sorted(users), 3)} may not have"
             echo(f"{what}; theirs: --set {shlex.quote(f'{key}={short}')}", err=True)
-
-
-def _choose_code(request: RunRequest, overrides: Overrides) -> RunRequest:
-    """Return a request without a run config that says how its hosts get the code."""
-    every = (*request.entries, *request.spares)
-    return replace(request, config=choose_code_transfer(request.config, every, overrides))
 
 
 def _choose_pythons(request: RunRequest) -> RunRequest:
@@ -278,8 +249,9 @@ def _in_step(config: RunConfig, job: str, options: LaunchOptions) -> RunConfig:
     Raises BadInput for an option that asks for something else.
     """
     sync = config.sync if config.sync is not None and config.sync.to else None
-    if options.on_disconnect == "continue" or options.disconnect_timeout:
-        words = "--disconnect-timeout" if options.disconnect_timeout else "--on-disconnect continue"
+    waits = options.keys.get("disconnect_timeout")
+    if waits or options.keys.get("on_disconnect") == ("--on-disconnect", "continue"):
+        words = waits[0] if waits else "--on-disconnect continue"
         raise BadInput(f"{words}: a run in a Slurm job ends with the client that follows it", "leave it out")
     if options.sync and sync is None:
         words = "--sync: the nodes of a Slurm job are taken to have this directory"

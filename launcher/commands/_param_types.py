@@ -55,6 +55,28 @@ def hosts_option(text: str, name: str = "hosts") -> Callable[[Function], Functio
     )
 
 
+def key_option(option: str, key: str, metavar: str, text: str) -> Callable[[Function], Function]:
+    """Return an option whose text is the value of a key of the run config; `text` is its help.
+
+    All that are typed come to the command as `keys`, see `Overrides`.
+    """
+
+    def keep(ctx: click.Context, _param: click.Parameter, value: str) -> None:
+        keys = ctx.params.setdefault("keys", {})
+        if value:
+            keys[key] = (option, value)
+
+    return click.option(
+        option,
+        default="",
+        metavar=metavar,
+        shell_complete=complete_words(key),
+        callback=keep,
+        expose_value=False,
+        help=text,
+    )
+
+
 def host_option(text: str, option: str = "--host") -> Callable[[Function], Function]:
     """Return an option that names one host; `text` is its help."""
     return click.option(option, default="", metavar="HOST", shell_complete=complete_hosts, help=text)
@@ -143,17 +165,6 @@ class RunNameParam(click.ParamType):  # type: ignore[type-arg] # generic from cl
         if value and not is_run_name(str(value)):
             self.fail(f'expected {RUN_NAME_RULE}, got "{value}"', param, ctx)
         return str(value)
-
-
-class FiniteRange(click.FloatRange):
-    """A number within bounds: for click `nan` is within any."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the number. Raises click.BadParameter."""
-        number = float(super().convert(value, param, ctx))
-        if number != number:  # noqa: PLR0124 - NaN alone
-            self.fail(f"expected a number, got {value}", param, ctx)
-        return number
 
 
 class PrecisionParam(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 on only

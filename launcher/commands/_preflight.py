@@ -93,13 +93,9 @@ def _request(hosts: tuple[str, ...], options: PreflightCommandOptions) -> _Prefl
     from launcher.config.run_config import load_run_config  # noqa: PLC0415 - only for a run config
     from launcher.planning.script_file import start_in_tree  # noqa: PLC0415 - as above
 
-    overrides = Overrides(
-        hosts=hosts,
-        hosts_from="HOST",
-        gpus=options.gpus,
-        port=str(options.port or ""),
-        precision=options.precision or "",
-    )
+    typed = {"main_port": ("--port", options.port), "precision": ("--precision", options.precision)}
+    keys = {key: (option, str(value)) for key, (option, value) in typed.items() if value}
+    overrides = Overrides(hosts=hosts, hosts_from="HOST", gpus=options.gpus, keys=keys)
     written = load_run_config(options.config, overrides)
     config, _ = start_in_tree(written, ())
     how = _with_sent_files(replace(how, ignore=how.ignore | config.ignore), config)

@@ -16,9 +16,11 @@ from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options
 from launcher.commands._job_hosts import reach_run
 from launcher.commands._param_types import Function, hosts_option
-from launcher.config.inventory import LOCALHOST
+from launcher.config.inventory import LOCALHOST, HostEntry
+from launcher.config.node_sets import fold_hosts
 from launcher.errors import GpulaunchError, HostError, HostsUnusable, RunNotKept, SlurmError
 from launcher.local.project import local_runs_dir
+from launcher.planning.plan import NodePlan
 from launcher.planning.run_record import read_run_records
 from launcher.rundir.run_id import LAST, run_name
 from launcher.runs.access import KnownHosts, RunAccess, access_run, open_heard
@@ -59,6 +61,7 @@ def run_argument(function: Function, default: str = LAST) -> Function:
 
 
 RunPreference: TypeAlias = Literal["newest", "live", "exact"]
+RunNode: TypeAlias = tuple[NodePlan, HostEntry]
 
 
 def find_run(
@@ -186,6 +189,16 @@ def list_access_words(access: HostAccess, options: FoundRunOptions) -> tuple[str
 def node_name(in_record: str, shown: str) -> str:
     """Return how a node is called: as the host that answered is, whatever the record of the run calls it."""
     return shown if shown == in_record else f"{shown} ({one_line(in_record, 80)} in the run's record)"
+
+
+def choose_nodes(to: RunAccess, host: str) -> list[RunNode]:
+    """Return the nodes with the ways to them, or that of one host, by either name. Raises BadInput."""
+    both = list(zip(to.plan.nodes, to.entries, strict=True))
+    chosen = [pair for pair in both if host in ("", pair[0].host, pair[1].name)]
+    if not chosen:
+        where = fold_hosts(node_name(node.host, entry.name) for node, entry in both)
+        raise BadInput(f"{to.plan.run_id} has no node called {host}", f"it ran on {where}")
+    return chosen
 
 
 def describe_renamed_hosts(to: RunAccess) -> Iterator[str]:

@@ -27,7 +27,8 @@ _OF_COMMANDS = (
     "-v",
 )
 """What several commands take, and gpulaunch before its command does not."""
-_LAUNCHERS = ("python", "python3", "torchrun", "accelerate", "deepspeed")
+LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "python", "python3", "fabric")
+"""First words of a command that are not a script of the user."""
 _LOGINS = ("ssh", "exec", "shell")
 _SHOWN = 100  # characters of a word of the command line
 OTHER_NAMES = {
@@ -111,7 +112,7 @@ def unknown_command(
     if name.endswith(".py"):
         script = one_line(shlex.quote(name), _SHOWN)
         return WrongUsage(message, f"gpulaunch run {script}; options of the script go last, after --", ctx)
-    if name in _LAUNCHERS:
+    if name in LAUNCHERS:
         return WrongUsage(message, f"gpulaunch run -- {one_line(shlex.join((name, *words)), 300)}", ctx)
     if "completion" in name:
         return WrongUsage(message, _completion_line(words), ctx)
@@ -205,13 +206,11 @@ def describe_usage_error(error: click.ClickException, command: str) -> tuple[str
 
         example = next(iter(list_examples(path.rpartition(" ")[2])), "")
         return f"{path} needs {_parameter(error)}", f"such as: {example}" if example else help_line
-    path_error = re.match(_PATH, error.message) if isinstance(error, click.BadParameter) else None
-    if path_error is not None and isinstance(error, click.BadParameter):
-        return f"{_parameter(error)}: {one_line(path_error[1], _SHOWN)} {path_error[2]}", _path_fix(
-            error, path_error[2]
-        )
     if isinstance(error, click.BadParameter):
-        return f"{_parameter(error)}: {_value(error)}", help_line
+        if (path := re.match(_PATH, error.message)) is None:
+            return f"{_parameter(error)}: {_value(error)}", help_line
+        what = f"{_parameter(error)}: {one_line(path[1], _SHOWN)} {path[2]}"
+        return what, _path_fix(error, path[2])
     if isinstance(error, click.BadOptionUsage) and "requires" in error.message:
         return f"{error.option_name} needs a value", help_line
     extra = re.match(_EXTRA, error.message)
@@ -274,18 +273,10 @@ def _expected(param: click.Parameter | None) -> str:
     kind = param.type if param is not None else None
     if isinstance(kind, click.Choice):
         return f"one of {', '.join(map(str, kind.choices))}"
-    if isinstance(kind, click.IntRange | click.FloatRange):
-        noun = "a whole number" if isinstance(kind, click.IntRange) else "a number"
-        if kind.min is None and kind.max is None:
-            return noun
-        if kind.max is None:
-            return f"{noun}{' above' if kind.min_open else ' of at least'} {kind.min:g}"
-        if kind.min is None:
-            return f"{noun}{' below' if kind.max_open else ' of at most'} {kind.max:g}"
-        return f"{noun} from {kind.min:g} to {kind.max:g}"
-    if kind is click.INT:
-        return "a whole number"
-    return "a number" if kind is click.FLOAT else ""
+    if isinstance(kind, click.IntRange):
+        bounds = f"of at least {kind.min}" if kind.max is None else f"from {kind.min} to {kind.max}"
+        return f"a whole number {bounds}"
+    return ""
 
 
 def _plain(message: str) -> str:

@@ -37,18 +37,6 @@ from launcher.runs.remote_run import RemoteRun
 from launcher.terminal.live_screen import screen_on
 from launcher.terminal.output import echo_json
 from preflight.checks.message_text import round_duration
-from preflight.frozen import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class AttachOptions(FoundRunOptions):
-    """The values of what `attach` takes."""
-
-    stop_on_exit: bool
-    logs: Path
-    plain: bool
-    all_ranks: bool
-    as_json: bool
 
 
 @click.command("attach")
@@ -59,7 +47,9 @@ class AttachOptions(FoundRunOptions):
 @all_ranks_option
 @json_option
 @run_options
-def command(run: str, **given: Any) -> int:
+def command(
+    run: str, *, stop_on_exit: bool, logs: Path, plain: bool, all_ranks: bool, as_json: bool, **given: Any
+) -> int:
     """Follow RUN as `gpulaunch run` does, to its end.
 
     A run that has failed and waits for a restart is started again by this client.
@@ -67,22 +57,22 @@ def command(run: str, **given: Any) -> int:
     detach or to stop the run; without a terminal it detaches, and so does SIGTERM. The exit code is the
     run's; 0 after detaching.
     """
-    options = AttachOptions(**given)
+    options = FoundRunOptions(**given)
     access, found, to = open_named_run(run, options, waits=True)
     to.demand()  # to follow a part of it would end the rest: a host that is not heard counts as lost
     plan, run_words = to.plan, list_access_words(access, options)
-    stream = sys.stderr if options.as_json else sys.stdout
-    screen = screen_on(stream, plain=options.plain, all_ranks=options.all_ranks)
+    stream = sys.stderr if as_json else sys.stdout
+    screen = screen_on(stream, plain=plain, all_ranks=all_ranks)
     asks = build_ctrl_c_prompt(screen, again="detach")
-    choose = choose_stop if options.stop_on_exit else asks or choose_detach
+    choose = choose_stop if stop_on_exit else asks or choose_detach
     means = FollowContext(
         screen=screen,
-        follow=FollowOptions(choose=choose, unasked="detach", logs=options.logs, all_ranks=options.all_ranks),
+        follow=FollowOptions(choose=choose, unasked="detach", logs=logs, all_ranks=all_ranks),
         find=partial(_find_start, access, options),
         spares=lambda _: (),  # what names them is the word of the hosts that have failed
         on_preflight=partial(print_report, screen),
     )
-    for line in render_launch(plan, str(options.logs / plan.run_id)):
+    for line in render_launch(plan, str(logs / plan.run_id)):
         screen.notify(line)
     for line in describe_renamed_hosts(to):
         screen.notify(line)
@@ -96,20 +86,20 @@ def command(run: str, **given: Any) -> int:
         ended = not found.is_live or (outcome is not None and outcome.ranks_have_ended)
         line = f"detached; {describe_left(ended=ended)}. Come back with: gpulaunch attach {again}"
         screen.notify(complete_run_commands(line, run_words))
-        answer = Answer("gpulaunch.attach/1", as_json=options.as_json)
+        answer = Answer("gpulaunch.attach/1", as_json=as_json)
         code = ExitCode.TERMINAL_CLOSED if screen.is_closed else ExitCode.OK
         return answer.finish(code, run_id=run_id, detached=True)
     note_end(outcome)
     print_outcome(outcome, screen, run_words)
     document = {**encode_outcome(outcome), "exit_code": int(outcome.exit_code)}
-    if options.as_json:
+    if as_json:
         echo_json(document)
     starts = [] if outcome.restarts is None else [start.run_id for start in outcome.restarts.starts]
     deliver_for(dict.fromkeys([*starts, found.run_id, outcome.plan.run_id]), document)
     return outcome.exit_code
 
 
-def _find_start(access: HostAccess, options: AttachOptions, run_id: str) -> tuple[RemoteRun, RunAccess]:
+def _find_start(access: HostAccess, options: FoundRunOptions, run_id: str) -> tuple[RemoteRun, RunAccess]:
     """Return a start by its run id. Raises BadInput, or HostError when no host answered."""
     found = find_run(run_id, access, options)
     to = open_run(found, access, options, waits=True)

@@ -31,7 +31,7 @@ from launcher.cleanup.render import (
 from launcher.commands._answer import confirm, json_option
 from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument
-from launcher.commands._param_types import DurationParam
+from launcher.commands._param_types import DurationParam, Function
 from launcher.config.disconnect_options import MAX_GRACE_S
 from launcher.config.host_access_args import complete_commands
 from launcher.config.inventory import LOCALHOST, HostEntry
@@ -71,34 +71,19 @@ class CleanZombiesOptions(HostOptions):
     as_json: bool = False
 
 
+def _only(option: str, kind: click.IntRange, metavar: str, text: str) -> Callable[[Function], Function]:
+    """Return an option that may be given several times: `gpus` of --gpu, `ports` of --port and so on."""
+    name = f"{option.removeprefix('--')}s"
+    return click.option(option, name, type=kind, multiple=True, metavar=metavar, help=f"{text}; repeatable.")
+
+
 @click.command("clean-zombies")
 @hosts_argument
 @click.option("--yes", "-y", is_flag=True, help="End everything shown as `end?` without asking.")
 @click.option("--dry-run", is_flag=True, help="Only show; end nothing.")
-@click.option(
-    "--gpu",
-    "gpus",
-    type=click.IntRange(0),
-    multiple=True,
-    metavar="N",
-    help="Only holders of this GPU index; repeatable.",
-)
-@click.option(
-    "--port",
-    "ports",
-    type=click.IntRange(1, 65535),
-    multiple=True,
-    metavar="N",
-    help="Only holders of this port; repeatable.",
-)
-@click.option(
-    "--pid",
-    "pids",
-    type=click.IntRange(1),
-    multiple=True,
-    metavar="PID",
-    help="Only this process; may be one that lives; repeatable.",
-)
+@_only("--gpu", click.IntRange(0), "N", "Only holders of this GPU index")
+@_only("--port", click.IntRange(1, 65535), "N", "Only holders of this port")
+@_only("--pid", click.IntRange(1), "PID", "Only this process; may be one that lives")
 @click.option("--include-suspect", is_flag=True, help="Also end what looks left over without proof.")
 @click.option("--all-users", is_flag=True, help="Judge other users' processes too (root only).")
 @click.option(

@@ -76,12 +76,7 @@ def explain(code: str) -> tuple[str, str]:
     check = find_check_text(code)
     if check is not None:
         return "check", render_explanation(check)
-    return _explain_other(code)
-
-
-def _explain_other(code: str) -> tuple[str, str]:
-    """Return the kind and the text of a code of something else; each kind is loaded when it is asked."""
-    from launcher.error_codes import explain_host, host_codes  # noqa: PLC0415 - as above
+    from launcher.error_codes import explain_host, host_codes  # noqa: PLC0415 - each kind is loaded when it is asked
     from launcher.follow.guard_codes import GUARD_CODES, explain_guard  # noqa: PLC0415
 
     hosts = host_codes()

@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import click
 
@@ -12,6 +12,8 @@ from launcher.commands._option_rules import excludes
 from launcher.commands._param_types import LocalPathParam, host_option
 from launcher.commands._run_options import (
     FoundRunOptions,
+    RunNode,
+    choose_nodes,
     list_access_words,
     node_name,
     open_named_run,
@@ -19,13 +21,11 @@ from launcher.commands._run_options import (
     run_options,
     warn,
 )
-from launcher.config.inventory import HostEntry
 from launcher.config.node_sets import fold_hosts
 from launcher.errors import GpulaunchError
 from launcher.exit_codes import ExitCode
 from launcher.local.project import local_runs_dir
 from launcher.local.safe_paths import path_below
-from launcher.planning.plan import NodePlan
 from launcher.remote.fanout import fanout
 from launcher.rundir.log_store import run_directory, safe_name
 from launcher.runs.access import RunAccess
@@ -35,20 +35,6 @@ from launcher.terminal.transfer_progress import TransferProgress
 from launcher.text import count_noun, format_size, group_alike, one_line
 from preflight.errors import BadInput
 from preflight.facts.json_codec import encode
-from preflight.frozen import dataclass
-
-_Node: TypeAlias = tuple[NodePlan, HostEntry]
-
-
-@dataclass(frozen=True, slots=True)
-class FetchOptions(FoundRunOptions):
-    """The values of what `fetch` takes."""
-
-    to: Path | None
-    host: str
-    logs_only: bool
-    paths: tuple[str, ...]
-    as_json: bool
 
 
 @click.command("fetch")
@@ -66,7 +52,16 @@ class FetchOptions(FoundRunOptions):
 @json_option
 @run_options
 @excludes("--logs-only", "--path", "leaves out the output")
-def command(run: str, **given: Any) -> int:
+def command(
+    run: str,
+    *,
+    to: Path | None,
+    host: str,
+    logs_only: bool,
+    paths: tuple[str, ...],
+    as_json: bool,
+    **given: Any,
+) -> int:
     """Copy RUN's logs, records and output directory (TensorBoard events, checkpoints) to HOST/ below --to.
 
     With --path only that comes, such as --path 'checkpoint-5*'; of a run whose config names no output, a
@@ -75,19 +70,19 @@ def command(run: str, **given: Any) -> int:
     Links are not followed. Exit code 1: a file could not be read, or no host has a PATH; 3: a host could not
     be reached.
     """
-    options = FetchOptions(**given)
-    if not all(path.strip() for path in options.paths):
+    options = FoundRunOptions(**given)
+    if not all(path.strip() for path in paths):
         raise BadInput("--path is empty", "give a file, a directory or a pattern; . is all of the output")
-    _require_directory(options.to)
-    access, found, to = open_named_run(run, options)
-    plan = to.plan
-    nodes = _choose_nodes(to, options.host)
-    directory = options.to or run_directory(local_runs_dir(), plan.run_id)
-    answer = Answer("gpulaunch.fetch/1", as_json=options.as_json)
+    _require_directory(to)
+    access, found, reached = open_named_run(run, options)
+    plan = reached.plan
+    nodes = choose_nodes(reached, host)
+    directory = to or run_directory(local_runs_dir(), plan.run_id)
+    answer = Answer("gpulaunch.fetch/1", as_json=as_json)
     answer.words = list_access_words(access, options)
     code = 0
     hosts = []
-    results = _fetch_nodes(to, nodes, directory, options, access.width)
+    results = _fetch_nodes(reached, nodes, directory, access.width, output=not logs_only, paths=paths)
     for (node, _), result in zip(nodes, results, strict=True):
         hosts.append({"host": node.host, **_encode_fetched(result, answer.words)})
     names = [node_name(node.host, entry.name) for node, entry in nodes]
@@ -95,18 +90,13 @@ def command(run: str, **given: Any) -> int:
         answer.say(line)
     for name, result in zip(names, results, strict=True):
         code = max(code, _print_problem(answer, name, result))
-    for path in _absent_paths(options.paths, results):
+    for path in _absent_paths(paths, results):
         where = f"in the output of {plan.run_id}, or where it ran without one"
         deeper = "" if path[0] in "/~" else f"; one directory deeper: --path {shlex.quote(f'*/{path}')}"
         answer.say(f"no host has {one_line(path)} {where}{one_line(deeper, 200)}", err=True)
         code = max(code, ExitCode.NEGATIVE)
-    answer.say(f"in {name_place(directory, [node.host for node, _ in nodes], options.paths)}")
-    if (
-        not options.logs_only
-        and not options.paths
-        and found.record is not None
-        and not found.record.has_output
-    ):
+    answer.say(f"in {name_place(directory, [node.host for node, _ in nodes], paths)}")
+    if not (logs_only or paths or found.record is None or found.record.has_output):
         answer.say(
             "logs and records only: the run did not say where its script writes (output: in its config);"
             " --path PATH fetches what it wrote in the directory that it ran in"
@@ -115,13 +105,13 @@ def command(run: str, **given: Any) -> int:
 
 
 def _fetch_nodes(
-    to: RunAccess, nodes: list[_Node], directory: Path, options: FetchOptions, width: int
+    to: RunAccess, nodes: list[RunNode], directory: Path, width: int, *, output: bool, paths: tuple[str, ...]
 ) -> list[FetchResult | GpulaunchError]:
     """Fetch from all nodes side by side; say how far it is, and which of them a person waits for."""
     progress = TransferProgress(warn, "fetch", f"received from {count_noun(len(nodes), 'host')}")
     begun: set[str] = set()
 
-    def one(pair: _Node) -> FetchResult:
+    def one(pair: RunNode) -> FetchResult:
         node, entry = pair
 
         def count(size: int) -> None:
@@ -129,25 +119,14 @@ def _fetch_nodes(
             progress.add(size)
 
         receiver = FileReceiver(path_below(directory, safe_name(node.host)), node.host, count)
-        output, paths = not options.logs_only, options.paths
         run = to.plan.run_id
         return fetch_host(run, entry, to.open, receiver, output=output, paths=paths, expect=progress.expect)
 
-    def name_slow(late: Iterable[_Node]) -> None:
+    def name_slow(late: Iterable[RunNode]) -> None:
         name_slow_hosts([entry for _, entry in late if entry.name not in begun])
 
     with progress.reporting():
         return fanout(one, nodes, width=width, on_slow=name_slow)
-
-
-def _choose_nodes(to: RunAccess, host: str) -> list[_Node]:
-    """Return the nodes with the ways to them, or that of one host. Raises BadInput for another name."""
-    both = list(zip(to.plan.nodes, to.entries, strict=True))
-    chosen = [pair for pair in both if host in ("", pair[0].host, pair[1].name)]
-    if not chosen:
-        where = fold_hosts(node_name(node.host, entry.name) for node, entry in both)
-        raise BadInput(f"{to.plan.run_id} has no node called {host}", f"it ran on {where}")
-    return chosen
 
 
 def _require_directory(directory: Path | None) -> None:

@@ -9,27 +9,22 @@ import click
 
 from launcher.commands._answer import Answer, json_option
 from launcher.commands._param_types import host_option
-from launcher.commands._run_options import FoundRunOptions, open_named_run, run_argument, run_options
+from launcher.commands._run_options import (
+    FoundRunOptions,
+    choose_nodes,
+    open_named_run,
+    run_argument,
+    run_options,
+)
 from launcher.config.inventory import HostEntry
 from launcher.errors import BadInput, GpulaunchError, HostError
 from launcher.rundir.run_id import LAST
 from launcher.runs.access import RunAccess
 from launcher.runs.forward import open_forward
 from launcher.transports.loopback import ADDRESS, LoopbackListener
-from preflight.frozen import dataclass
 
 TENSORBOARD_PORT = 6006
 _AGAIN_S = 3.0
-
-
-@dataclass(frozen=True, slots=True)
-class ForwardOptions(FoundRunOptions):
-    """The values of what `forward` takes."""
-
-    port: str
-    host: str
-    tensorboard: bool
-    as_json: bool
 
 
 @click.command("forward")
@@ -43,45 +38,50 @@ class ForwardOptions(FoundRunOptions):
 )
 @json_option
 @run_options
-def command(run: str, **given: Any) -> int:
+def command(run: str, *, port: str, host: str, tensorboard: bool, as_json: bool, **given: Any) -> int:
     """Forward a port of the loopback of RUN's host to this machine's, over gpulaunch's own connection.
 
     PORT is TensorBoard's 6006 by default; LOCAL:PORT takes another one on this machine. It continues until
     Ctrl-C, also over a link that was lost; a TensorBoard that --tensorboard has started ends with it.
     """
-    options = ForwardOptions(**given)
-    local, remote = _ports(options.port)
+    local, remote = _ports(port)
     try:
-        *_, to = open_named_run(run, options)
+        *_, to = open_named_run(run, FoundRunOptions(**given))
     except GpulaunchError as error:
         if re.fullmatch(r"(\d+:)?\d+", run):  # as well a port, where RUN is left out
             other = f"; else {error.fix}" if error.fix else ""
             error.fix = f"a port of the last run: gpulaunch forward {LAST} {run}{other}"
         raise
-    entry = _entry(to, options.host)
+    _, entry = choose_nodes(to, host)[0]
     try:
         listener = LoopbackListener(local)
     except OSError as error:
         why = f"port {local} of this machine cannot be used: {error.strerror}"
         raise BadInput(why, f"gpulaunch forward {run} {local + 1}:{remote}") from None
     with listener, suppress(KeyboardInterrupt):
-        _carry(to, entry, listener, options, remote)
+        answer = Answer("gpulaunch.forward/1", as_json=as_json)
+        _carry(to, entry, listener, answer, remote, tensorboard=tensorboard)
     return 0
 
 
 def _carry(
-    to: RunAccess, entry: HostEntry, listener: LoopbackListener, options: ForwardOptions, remote: int
+    to: RunAccess,
+    entry: HostEntry,
+    listener: LoopbackListener,
+    answer: Answer,
+    remote: int,
+    *,
+    tensorboard: bool,
 ) -> None:
     """Forward until Ctrl-C. Raises what stops the first attempt, and what no further attempt can change."""
     begun = False
-    answer = Answer("gpulaunch.forward/1", as_json=options.as_json)
     while True:
         try:
             with to.open(entry) as connection:
                 forward = open_forward(
-                    connection, entry, to.plan.run_id, port=remote, tensorboard=options.tensorboard
+                    connection, entry, to.plan.run_id, port=remote, tensorboard=tensorboard
                 )
-                what = f"TensorBoard of {to.plan.run_id}" if options.tensorboard else f"port {forward.port}"
+                what = f"TensorBoard of {to.plan.run_id}" if tensorboard else f"port {forward.port}"
                 url = f"http://{ADDRESS}:{listener.port}"
                 answer.say(f"{url} is {what} on {entry.name}; Ctrl-C ends it", err=True)
                 if not begun:
@@ -95,16 +95,6 @@ def _carry(
             time.sleep(_AGAIN_S)
         except KeyboardInterrupt as stop:
             raise (stop if begun else click.Abort()) from None
-
-
-def _entry(to: RunAccess, host: str) -> HostEntry:
-    """Return the node to forward from, by either of its names. Raises BadInput."""
-    pairs = zip(to.plan.nodes, to.entries, strict=True)
-    fit = [entry for node, entry in pairs if host in ("", node.host, entry.name)]
-    if not fit:
-        names = ", ".join(entry.name for entry in to.entries)
-        raise BadInput(f"{host} is not a host of {to.plan.run_id}", f"its hosts: {names}")
-    return fit[0]
 
 
 def _ports(text: str) -> tuple[int, int]:

@@ -149,7 +149,7 @@ def _batch_run(text: str, stem: str, launch: int | None) -> _Run | None:
     script = read_batch_script(text)
     if script is None:
         return None
-    config = build_config_for_command((script.command,), Overrides(launch=str(launch or ""), for_job=True))
+    config = build_config_for_command((script.command,), Overrides(launch=launch, for_job=True))
     return _Run(stem or config.name, launch=launch, batch=script)
 
 
@@ -173,7 +173,7 @@ def _run(words: tuple[str, ...], launch: int | None, *, pasted: bool) -> _Run:
         return _Run(Path(script).stem, script=Path(script).as_posix())
     if len(words) == 1 and (job := _batch_run(words[0], "", launch)) is not None:
         return job
-    config = build_config_for_command(words, Overrides(launch=str(launch or "")))
+    config = build_config_for_command(words, Overrides(launch=launch))
     known = config.command.unknown if config.command is not None else ()
     hosts = config.hosts if config.names_hosts else ()
     return _Run(config.name, command=_written(words, launch, known), launch=launch, hosts=hosts)

@@ -11,9 +11,8 @@ from typing import Any
 import click
 
 from launcher.commands._answer import confirm, json_option
-from launcher.commands._completion import complete_configs
 from launcher.commands._option_rules import excludes, needs
-from launcher.commands._param_types import PrecisionParam
+from launcher.commands._param_types import PrecisionParam, config_option
 from launcher.config.precision_names import PRECISIONS
 from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
@@ -52,15 +51,7 @@ class LintOptions:
 
 @click.command()
 @click.argument("scripts", nargs=-1, metavar="SCRIPT...", type=click.Path(dir_okay=False, path_type=Path))
-@click.option(
-    "-c",
-    "--config",
-    "config",
-    default="",
-    metavar="NAME",
-    shell_complete=complete_configs,
-    help="Run config: its script, arguments and precision.",
-)
+@config_option("Run config: its script, arguments and precision.")
 @click.option("--processes", type=click.IntRange(1), metavar="N", help="World size to judge for.")
 @click.option(
     "--capability", multiple=True, metavar="X.Y", help="Compute capability of the GPUs; repeatable."
@@ -82,7 +73,7 @@ class LintOptions:
 @excludes("--json", "--sarif", "prints one document")
 @excludes("--cpu", "--capability", "judges for ranks without a GPU")
 @needs("--yes", "--fix")
-def command(scripts: tuple[Path, ...], config: str, **given: Any) -> int:
+def command(scripts: tuple[Path, ...], config: str | None, **given: Any) -> int:
     """Read training scripts, and the modules of their own that they import, without executing them."""
     options = LintOptions(**given)
     job = None

@@ -17,19 +17,6 @@ from launcher.runs.logs import LogSelection, parse_since, show_logs
 from launcher.terminal.hangup import has_hung_up
 from launcher.terminal.output import echo, write_bytes
 from launcher.terminal.screen import Screen
-from preflight.frozen import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class LogsOptions(FoundRunOptions):
-    """The values of what `logs` takes."""
-
-    rank: int | None
-    host: str
-    follow: bool
-    since: str
-    lines: int | None
-    as_json: bool
 
 
 @click.command("logs")
@@ -52,20 +39,29 @@ class LogsOptions(FoundRunOptions):
 @run_options
 @excludes("--json", "--follow", "prints one document")
 @excludes("--lines", "--since", "chooses where a log starts")
-def command(run: str, **given: Any) -> int:
+def command(
+    run: str,
+    *,
+    rank: int | None,
+    host: str,
+    follow: bool,
+    since: str,
+    lines: int | None,
+    as_json: bool,
+    **given: Any,
+) -> int:
     """Print the logs of RUN. Looking changes nothing for the run.
 
     Exit code 3: a host of the run could not be read to the end; 5: the disk of the output is full.
     """
-    options = LogsOptions(**given)
-    selection = LogSelection(
-        rank=options.rank, host=options.host, since=_since(options), follow=options.follow
-    )
-    access, found, to = open_named_run(run, options, waits=options.follow)
-    if options.as_json:
+    options = FoundRunOptions(**given)
+    start = {"lines": lines} if lines is not None else parse_since(since) if since else None
+    selection = LogSelection(rank=rank, host=host, since=start, follow=follow)
+    access, found, to = open_named_run(run, options, waits=follow)
+    if as_json:
         return _document(to, selection, access.inventory.access_words)
     disk_is_full = False
-    if options.rank is not None and not sys.stdout.isatty():
+    if rank is not None and not sys.stdout.isatty():
         viewed = show_logs(to, selection, lambda _host, _log, data, _now: write_bytes(data))
     else:
         screen = Screen(sys.stdout)
@@ -79,17 +75,11 @@ def command(run: str, **given: Any) -> int:
         echo(f"{found.run_id}: {found.how}", err=True)
     if found.next_words:
         echo(f"{found.run_id}: {found.next_words}", err=True)
-    for host, why in viewed.lost.items():
-        echo(f"{host}: not read to the end: {why}", err=True)
+    for name, why in viewed.lost.items():
+        echo(f"{name}: not read to the end: {why}", err=True)
     if viewed.lost:
         return ExitCode.UNREACHABLE
     return ExitCode.ABORTED if disk_is_full else 0
-
-
-def _since(options: LogsOptions) -> dict[str, float] | None:
-    if options.lines is not None:
-        return {"lines": options.lines}
-    return parse_since(options.since) if options.since else None
 
 
 def _document(to: RunAccess, selection: LogSelection, words: Sequence[str]) -> int:

@@ -24,18 +24,6 @@ from launcher.runs.render import run_line
 from launcher.runs.search import search, search_hosts, unanswered_lines
 from launcher.text import count_noun, name_first
 from preflight.errors import BadInput
-from preflight.frozen import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class PruneOptions(HostOptions):
-    """The values of what `prune` takes."""
-
-    older_than: float
-    dry_run: bool
-    yes: bool
-    forget: bool
-    as_json: bool
 
 
 @click.command("prune")
@@ -58,21 +46,28 @@ class PruneOptions(HostOptions):
 @host_access_options
 @excludes("--forget", "--older-than", "forgets launches of any age")
 @report_stop_signals()
-def command(hosts: tuple[str, ...], **given: Any) -> int:
+def command(
+    hosts: tuple[str, ...],
+    *,
+    older_than: float,
+    dry_run: bool,
+    yes: bool,
+    forget: bool,
+    as_json: bool,
+    **given: Any,
+) -> int:
     """Delete the directories of your runs on HOSTS that ended long ago; they are shown first.
 
     A run that lives on any of its hosts, or whose end is not known, is kept; so is one that by its host's
     clock ended before its launch. Exit code 1: a host refused, or you said no; 3: a host was not reached.
     """
-    options = PruneOptions(**given)
-    age = float(options.older_than)
-    access = open_host_access(options)
-    if options.forget:
-        return _forget(hosts, access, options)
+    access = open_host_access(HostOptions(**given))
+    answer = Answer("gpulaunch.removal/1", as_json=as_json)
+    if forget:
+        return _forget(hosts, access, answer, dry_run=dry_run, yes=yes)
     entries = access.with_open_keys_named(search_hosts(access.inventory, hosts))
     listed = access.inventory.hosts
     found = search(entries, access.open, width=access.width, listed=listed, ended=True, tail=0)
-    answer = Answer("gpulaunch.removal/1", as_json=options.as_json)
     answer.words = words = access.inventory.access_words
     for line in unanswered_lines(found.errors, words):
         answer.say(line, err=True)
@@ -83,15 +78,15 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
         )
     named = found.errors if hosts else {}  # a host of hosts.yaml that is down was not named
     now = time.time()
-    old = list(_list_old(found.runs, now, age, answer))
+    old = list(_list_old(found.runs, now, older_than, answer))
     for run in old:
         answer.say(run_line(run, now))
     if not old:
         asked = [entry.name for entry in entries if entry.name not in {**found.errors, **found.other_hosts}]
-        since = f"ended more than {format_duration(age)} ago; --older-than sets the time"
+        since = f"ended more than {format_duration(older_than)} ago; --older-than sets the time"
         answer.say(f"no run on {fold_hosts(asked)} {since}" if asked else "no host answered")
         return remove_runs([], access.open, answer, named, words)
-    if options.dry_run:
+    if dry_run:
         answer.say("nothing was deleted: this is a dry run")
         return answer.finish(
             ExitCode.UNREACHABLE if named else ExitCode.OK,
@@ -99,7 +94,7 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
             **encode_unreachable(named, words),
         )
     runs = "this run" if len(old) == 1 else f"these {len(old)} runs"
-    if not confirm_delete(f"Delete the logs and records of {runs} on the hosts?", answer, yes=options.yes):
+    if not confirm_delete(f"Delete the logs and records of {runs} on the hosts?", answer, yes=yes):
         return answer.finish(ExitCode.NEGATIVE, runs=[], **encode_unreachable(found.errors, words))
     return remove_runs(old, access.open, answer, named, words)
 
@@ -122,12 +117,11 @@ def _list_old(runs: Iterable[RemoteRun], now: float, age: float, answer: Answer)
         answer.say(f"{kept}; name all hosts of a run, or gpulaunch rm RUN deletes it", err=True)
 
 
-def _forget(hosts: tuple[str, ...], access: HostAccess, options: PruneOptions) -> int:
+def _forget(hosts: tuple[str, ...], access: HostAccess, answer: Answer, *, dry_run: bool, yes: bool) -> int:
     """Drop the local records of launches on hosts that are gone."""
     if not hosts:
         raise BadInput("--forget takes the hosts that are gone", "gpulaunch prune HOST --forget")
     gone = {entry.name for entry in access.inventory.resolve(hosts)}
-    answer = Answer("gpulaunch.removal/1", as_json=options.as_json)
     forgotten = []
     for run_id, record in read_run_records().items():
         names = tuple(entry.name for entry in record.entries)
@@ -139,9 +133,9 @@ def _forget(hosts: tuple[str, ...], access: HostAccess, options: PruneOptions) -
     runs = [{"run_id": run_id, "hosts": []} for run_id in forgotten]
     if not forgotten:
         answer.say("no launch of this machine is on these hosts alone")
-    elif options.dry_run:
+    elif dry_run:
         answer.say("nothing was forgotten: this is a dry run")
-    elif confirm_delete("Forget these launches? Their hosts are not asked.", answer, yes=options.yes):
+    elif confirm_delete("Forget these launches? Their hosts are not asked.", answer, yes=yes):
         for run_id in forgotten:
             delete_run_record(run_id)
             delete_notice(run_id)

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from launcher.commands._argv import LaunchCommand
-from launcher.commands._completion import complete_files, complete_words
+from launcher.commands._completion import complete_files
 from launcher.commands._deep_options import deep_flag
 from launcher.commands._host_options import host_access_options, max_age_option, transport_option
 from launcher.commands._option_rules import excludes, needs
@@ -17,6 +17,7 @@ from launcher.commands._param_types import (
     gpus_option,
     hosts_option,
     ignore_option,
+    key_option,
     launch_option,
     logs_option,
     plain_option,
@@ -29,11 +30,11 @@ MOST_WAIT_S = 7 * 86400.0  # /tmp loses files unchanged for ten days; a ticket i
 @click.command("run", cls=LaunchCommand, options_metavar="[OPTIONS] {SCRIPT | -c NAME | -- COMMAND...}")
 @config_option("Run config: a name, or a path to a YAML file.")
 @hosts_option("Names, ranges, groups or all")
-@click.option(
+@key_option(
     "--nodes",
-    default="",
-    metavar="N",
-    help="Take the first N of these hosts that nothing stops; other good ones are spares for restarts.",
+    "nodes",
+    "N",
+    "Take the first N of these hosts that nothing stops; other good ones are spares for restarts.",
 )
 @gpus_option
 @click.option(
@@ -43,26 +44,10 @@ MOST_WAIT_S = 7 * 86400.0  # /tmp loses files unchanged for ten days; a ticket i
     metavar="NAME",
     help="Name of the run, the first part of its id; else that of the script or run config.",
 )
-@click.option(
-    "--port", default="", metavar="N", help="Main port to ask for; another free one is taken when it is busy."
-)
-@click.option(
-    "--precision",
-    default="",
-    metavar="WHICH",
-    shell_complete=complete_words("precision"),
-    help="Mixed precision: auto, no, fp16, bf16 or fp8.",
-)
-@click.option(
-    "--guard",
-    default="",
-    metavar="WHAT",
-    shell_complete=complete_words("guard"),
-    help="What the guard in each rank does: stop, warn or off.",
-)
-@click.option(
-    "--hang-timeout", default="", metavar="DURATION", help="End a run that shows no life for so long."
-)
+@key_option("--port", "main_port", "N", "Main port to ask for; another free one is taken when it is busy.")
+@key_option("--precision", "precision", "WHICH", "Mixed precision: auto, no, fp16, bf16 or fp8.")
+@key_option("--guard", "guard", "WHAT", "What the guard in each rank does: stop, warn or off.")
+@key_option("--hang-timeout", "hang_timeout", "DURATION", "End a run that shows no life for so long.")
 @click.option(
     "--sync", is_flag=True, help="Send the working tree to the hosts first; without it a SCRIPT goes alone."
 )
@@ -90,30 +75,27 @@ MOST_WAIT_S = 7 * 86400.0  # /tmp loses files unchanged for ten days; a ticket i
 )
 @all_ranks_option
 @click.option("-d", "--detach", is_flag=True, help="Leave once the ranks are as planned; the run continues.")
-@click.option(
-    "--restarts", default="", metavar="N", help="How often at most a run that failed is started again."
-)
+@key_option("--restarts", "restart.max", "N", "How often at most a run that failed is started again.")
 @click.option(
     "--no-restart", is_flag=True, help="Let a run that failed stay ended, whatever its config says."
 )
-@click.option(
+@key_option(
     "--on-disconnect",
-    default="",
-    metavar="WHAT",
-    shell_complete=complete_words("on_disconnect"),
-    help="continue (default): the run continues when this client is gone; stop: it ends.",
+    "on_disconnect",
+    "WHAT",
+    "continue (default): the run continues when this client is gone; stop: it ends.",
 )
-@click.option(
+@key_option(
     "--disconnect-timeout",
-    default="",
-    metavar="DURATION",
-    help="How long hosts wait for this client (--on-disconnect stop), and it for silent hosts (10m).",
+    "disconnect_timeout",
+    "DURATION",
+    "How long hosts wait for this client (--on-disconnect stop), and it for silent hosts (10m).",
 )
-@click.option(
+@key_option(
     "--grace",
-    default="",
-    metavar="DURATION",
-    help="From SIGTERM to SIGKILL when the run is stopped (10s): time for a last checkpoint.",
+    "grace",
+    "DURATION",
+    "From SIGTERM to SIGKILL when the run is stopped (10s): time for a last checkpoint.",
 )
 @logs_option("Local directory for the full log of each rank.")
 @transport_option

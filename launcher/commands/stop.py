@@ -168,12 +168,8 @@ def render_ends(names: Sequence[str], results: Sequence[NodeAnswer]) -> Iterator
 
     pairs = zip(names, results, strict=True)
     for nodes in group_alike((kind(result), (name, result)) for name, result in pairs).values():
-        first = nodes[0][1]
-        if len(nodes) > 1 and not isinstance(first, GpulaunchError):
-            ranks = {rank: code for _, result in nodes for rank, code in _encode_end(result)["ranks"].items()}
-            end = {**((first.get("state") or {}).get("exit") or {}), "ranks": ranks}
-            first = {**first, "state": {**(first.get("state") or {}), "exit": end}}
-        words, worse = error_of(first)
+        ranks = {rank: code for _, result in nodes for rank, code in _encode_end(result)["ranks"].items()}
+        words, worse = error_of(nodes[0][1], ranks)
         yield f"{fold_hosts(name for name, _ in nodes)}: {words}", worse
 
 
@@ -194,8 +190,8 @@ def _encode_end(result: NodeAnswer) -> dict[str, Any]:
     }
 
 
-def error_of(result: NodeAnswer) -> tuple[str, int]:
-    """Return what one node has answered, and the exit code that follows from it."""
+def error_of(result: NodeAnswer, ranks: Mapping[str, Any] | None = None) -> tuple[str, int]:
+    """Return what a node has answered, and the exit code of it; `ranks` are of all that say the same."""
     if isinstance(result, RequestDenied):  # it was reached, and has nothing of the run, or not of its own
         return f"not stopped: {result.detail}", ExitCode.ABORTED
     if isinstance(result, HostInterrupted):
@@ -217,7 +213,7 @@ def error_of(result: NodeAnswer) -> tuple[str, int]:
             ExitCode.NEGATIVE,
         )
     port = ", its port is still in use" if end.get("port_free") is False else ""
-    by_end = _ranks_by_end(end.get("ranks") or {})
+    by_end = _ranks_by_end(ranks or end.get("ranks") or {})
     ends = "; ".join(f"{name_ranks(ranks)}: {words}" for words, ranks in by_end.items())
     is_unseen = state.get("launcher") and end.get("launcher_code") is None  # its supervisor was killed
     return f"ended ({ends or ('exit codes not seen' if is_unseen else 'no rank had started')}){port}", 0

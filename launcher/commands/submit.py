@@ -116,10 +116,8 @@ def _refuse_wrong_args(found: RunConfig, typed: tuple[str, ...]) -> None:
         parser = read_parser(Parser(), script.name, script.text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return  # the preflight in the job says so
-    refused = (
-        () if parser is None else describe_refused_args(parser, script.name, replace(found.job, typed=typed))
-    )
-    for problem in refused:
+    job = replace(found.job, typed=typed)
+    for problem in describe_refused_args(parser, script.name, job) if parser is not None else ():
         raise BadInput(f"SCR005 at {problem.subject}: {problem.message}", problem.fix)
 
 

@@ -1,13 +1,16 @@
 """What the command line says instead of a run config's file."""
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import field, replace
+from typing import TypeAlias
 
 from launcher.config.host_ranges import parse_ssh_target, split_ranges
 from launcher.config.schema import CONFIG_KEYS
 from launcher.config.value_types import boolean
 from launcher.config.yaml_tree import ConfigIssues, YamlNode
 from preflight.frozen import dataclass
+
+TypedKey: TypeAlias = tuple[str, str]  # an option, and the text that was typed behind it
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,17 +21,9 @@ class Overrides:
     hosts: tuple[str, ...] = ()
     hosts_from: str = "--hosts"  # where they were typed
     gpus: str = ""
-    nodes: str = ""
-    port: str = ""
-    precision: str = ""
-    guard: str = ""
-    restarts: str = ""
-    hang_timeout: str = ""
-    on_disconnect: str = ""
-    disconnect_timeout: str = ""
-    grace: str = ""
+    keys: Mapping[str, TypedKey] = field(default_factory=dict)  # by dotted key, where its option is typed
     sync: bool = False  # the tree travels, as the file's own `sync:` says where it has one
-    launch: str = ""  # which of the commands of `command:`
+    launch: int | None = None  # which of the commands of `command:`
     extra_args: tuple[str, ...] = ()  # after --; appended to args
     is_plan: bool = False  # only a plan is made of it: values that the command lacks may lack
     # A job of Slurm will read it, and gives the command variables that are not set locally.
@@ -37,21 +32,6 @@ class Overrides:
     def sets(self, name: str) -> bool:
         """Whether `--set NAME=...` is typed."""
         return any(text.partition("=")[0].strip() == name for text in self.key_values)
-
-
-_KEYS_OF_OPTIONS = {
-    "nodes": "nodes",
-    "port": "main_port",
-    "precision": "precision",
-    "guard": "guard",
-    "restarts": "restart.max",
-    "launch": "launch",
-    "hang_timeout": "hang_timeout",
-    "on_disconnect": "on_disconnect",
-    "disconnect_timeout": "disconnect_timeout",
-    "grace": "grace",
-}
-"""What options set whose value is a text."""
 
 
 def override(root: YamlNode, overrides: Overrides, mistakes: ConfigIssues) -> YamlNode:
@@ -80,9 +60,10 @@ def _typed_keys(overrides: Overrides, mistakes: ConfigIssues) -> Iterator[tuple[
         yield "hosts", YamlNode(words, typed, key="hosts")
     if overrides.gpus:
         yield "gpus", _parse(overrides.gpus, "--gpus", mistakes)
-    for name, key in _KEYS_OF_OPTIONS.items():
-        if text := getattr(overrides, name):
-            yield key, YamlNode(text, f"--{name.replace('_', '-')}")
+    for key, (option, text) in overrides.keys.items():
+        yield key, YamlNode(text, option)
+    if overrides.launch is not None:
+        yield "launch", YamlNode(str(overrides.launch), "--launch")
 
 
 def _words(word: str) -> list[str]:

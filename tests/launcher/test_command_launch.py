@@ -21,6 +21,7 @@ from preflight.decide.usable_gpus import select_gpus
 from preflight.script.analyze import analyze_script
 from tests.hardware import cpu_host, l40s, titan
 from tests.launcher.command_plans import busy_titan, plan, planned, ranks, read
+from tests.launcher.typed_keys import typed
 
 
 @pytest.fixture(autouse=True)
@@ -240,7 +241,7 @@ def test_an_opaque_command_is_told_what_a_launcher_inside_goes_by() -> None:
 
 
 def test_a_precision_for_an_opaque_command_is_dropped_with_the_reason() -> None:
-    made = planned(read("bash train.sh", Overrides(precision="bf16")), l40s(1))
+    made = planned(read("bash train.sh", Overrides(keys=typed(precision="bf16"))), l40s(1))
     assert [(each.field, each.old, each.new) for each in made.changes] == [("--precision", "bf16", "no")]
 
 
@@ -248,12 +249,12 @@ def test_port_precision_and_restarts_are_those_of_the_command_unless_said_otherw
     line = "accelerate launch --main_process_port 30000 --mixed_precision fp16 train.py"
     job = read(line).job
     assert (job.main_port, job.precision, job.name) == (30000, "fp16", "train")
-    job = read(line, Overrides(port="30001", precision="no")).job
+    job = read(line, Overrides(keys=typed(port="30001", precision="no"))).job
     assert (job.main_port, job.precision) == (30001, "no")
     restart = read("torchrun --max_restarts 3 train.py").restart
     assert restart is not None
     assert restart.max == 3
-    assert read("torchrun --max_restarts 3 train.py", Overrides(restarts="0")).restart is None
+    assert read("torchrun --max_restarts 3 train.py", Overrides(keys=typed(restarts="0"))).restart is None
 
 
 def test_gpus_said_to_gpulaunch_win_over_the_command() -> None:
@@ -295,13 +296,13 @@ def test_the_command_is_shown_as_it_was_and_as_it_is_launched() -> None:
 
 def test_one_of_several_launches_is_chosen_by_option_and_by_key() -> None:
     text = "for L in 1 2; do python train.py --lr $L; done"
-    for overrides in (Overrides(launch="2"), Overrides(key_values=("launch=2",))):
+    for overrides in (Overrides(launch=2), Overrides(key_values=("launch=2",))):
         config = build_command_config([text], overrides)
         assert (config.name, config.job.name, config.job.args) == ("train", "train", ("--lr", "2"))
     with pytest.raises(CommandRefused, match="2 commands"):
         build_command_config([text])
     with pytest.raises(ConfigError, match="only for a command"):
-        build_config_from_script("train.py", Overrides(launch="2"))
+        build_config_from_script("train.py", Overrides(launch=2))
 
 
 def test_a_command_that_needs_no_correction_is_shown_once() -> None:

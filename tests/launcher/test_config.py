@@ -11,6 +11,7 @@ from launcher.config.restart_options import CHECKPOINTS, RestartOptions
 from launcher.config.run_config import RunConfig, load_run_config
 from launcher.errors import BadInput, ConfigError
 from preflight.job import Job
+from tests.launcher.typed_keys import typed
 
 METACHARACTERS = ("$(reboot)", "`id`", "a b", "'", '"', "\\", "*", "; rm -rf /", "é\t", "", "--", "{run_dir}")
 
@@ -105,8 +106,7 @@ def test_the_command_line_wins_over_the_file() -> None:
         key_values=("env.B=3", "args=[y, 2e-5]", "precision_args.fp16=['--fp16']", "script=b.py", "output="),
         hosts=("titan,l40s-[01,02]", "p100"),
         gpus="0,2",
-        port="29600",
-        precision="fp16",
+        keys=typed(port="29600", precision="fp16"),
         extra_args=("--more",),
     )
     assert config.hosts == ("titan", "l40s-[01,02]", "p100")
@@ -178,9 +178,9 @@ def test_restarts_arrive_with_what_is_not_said_as_usual() -> None:
         ("script: a", {}, None),
         ("{script: a, restart: {}}", {}, 3),
         ("{script: a, restart: {max: 0}}", {}, None),
-        ("{script: a, restart: {max: 5}}", {"restarts": "1"}, 1),
-        ("{script: a, restart: {max: 5}}", {"restarts": "0"}, None),
-        ("script: a", {"restarts": "2"}, 2),
+        ("{script: a, restart: {max: 5}}", {"keys": typed(restarts="1")}, 1),
+        ("{script: a, restart: {max: 5}}", {"keys": typed(restarts="0")}, None),
+        ("script: a", {"keys": typed(restarts="2")}, 2),
         ("script: a", {"key_values": ("restart.max=4",)}, 4),
         ("{script: a, restart: {max: 5}}", {"key_values": ("restart=",)}, None),
     ],
@@ -241,7 +241,7 @@ MISTAKES: dict[str, tuple[str, dict[str, object], str]] = {
         {},
         "x.yaml:2: nodes: expected a whole number from 1 to 4096; names go under hosts, got a list",
     ),
-    "no nodes": ("script: a", {"nodes": "0"}, "--nodes: expected a whole number from 1 to 4096"),
+    "no nodes": ("script: a", {"keys": typed(nodes="0")}, "--nodes: expected a whole number from 1 to 4096"),
     "word of a host": (
         "script: a\nconda: train",
         {},
@@ -299,7 +299,7 @@ MISTAKES: dict[str, tuple[str, dict[str, object], str]] = {
         {"key_values": ("output=caf\udce9",)},
         "--set output: YAML takes no control",
     ),
-    "port": ("script: a", {"port": "http"}, "--port: expected a whole number from 1 to 65535"),
+    "port": ("script: a", {"keys": typed(port="http")}, "--port: expected a whole number from 1 to 65535"),
     "gpus": ("script: a", {"gpus": "some"}, "--gpus: expected all, auto, none, a count per host or a list"),
     "gpus backwards": (
         "script: a",
@@ -329,7 +329,11 @@ MISTAKES: dict[str, tuple[str, dict[str, object], str]] = {
         {},
         "x.yaml:2: restart.checkpoints: expected a pattern such as checkpoint-*, below output",
     ),
-    "restarts": ("script: a", {"restarts": "many"}, "--restarts: expected a whole number from 0 to 1000"),
+    "restarts": (
+        "script: a",
+        {"keys": typed(restarts="many")},
+        "--restarts: expected a whole number from 0 to 1000",
+    ),
     "argument, no host": ("script: a", {"hosts": (",",), "hosts_from": "HOST"}, "HOST: expected names"),
     "tenth after second": (
         f"script: a\nhosts: [b, 'c:d'{', b' * 8}, 'e:f']",
@@ -360,7 +364,9 @@ def test_what_lacks_because_its_key_is_misspelt_is_no_second_mistake(text: str, 
 
 
 def test_file_and_command_line_are_judged_together() -> None:
-    message = complaint("script: a\ngpu: 1\nmain_port: x\n", precision="half", key_values=("env.1X=2",))
+    message = complaint(
+        "script: a\ngpu: 1\nmain_port: x\n", keys=typed(precision="half"), key_values=("env.1X=2",)
+    )
     assert message.startswith("4 mistakes:")
 
 

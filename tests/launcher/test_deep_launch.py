@@ -264,7 +264,7 @@ def test_a_value_that_pyyaml_cannot_construct_is_an_error_of_ours(user: str) -> 
 @pytest.mark.parametrize(
     ("words", "fix"),
     [
-        (("preflight", "--deep", "--seconds", "nan"), "--seconds: expected a number, got nan"),
+        (("preflight", "--deep", "--seconds", "nan"), "--seconds: expected a duration such as 90,"),
         (("bench", "--save-expect"), "gpulaunch init makes one"),
         (("bench", "--save-expect", "-i", "hosts.yaml"), "add this under hosts:"),
     ],

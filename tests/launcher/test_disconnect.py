@@ -34,6 +34,7 @@ from launcher.launch.signals import SignalCounter
 from launcher.restart.decision import NoRestart, classify_failure
 from tests.launcher.run_events import CPU, ended, host_report, replay, said, stops
 from tests.launcher.run_plans import NOWHERE, plan
+from tests.launcher.typed_keys import typed
 
 BOTH = [HostStarted("a", "/r"), HostStarted("b", "/r")]
 
@@ -74,7 +75,7 @@ def test_run_configs_and_options_say_what_a_gone_client_means(
 ) -> None:
     path = tmp_path / "c.yaml"
     path.write_text("script: x.py\n" + text)
-    assert load_run_config(str(path), Overrides(**options)).disconnect == expected  # type: ignore[arg-type]
+    assert load_run_config(str(path), Overrides(keys=typed(**options))).disconnect == expected
 
 
 @pytest.mark.parametrize(

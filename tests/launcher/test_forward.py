@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,8 @@ import click
 import pytest
 
 from launcher.commands import forward as forward_command
+from launcher.commands._answer import Answer
+from launcher.commands._run_options import choose_nodes
 from launcher.commands.forward import _ports
 from launcher.config.inventory import HostEntry
 from launcher.errors import BadInput, HostError
@@ -255,32 +258,23 @@ def test_a_lost_link_is_opened_again_and_the_document_is_printed_once(
         (),
         lambda _: LocalConnection(Endpoint("here", "local", "")),
     )
-    options = forward_command.ForwardOptions(
-        None,
-        accept_new_host_keys=False,
-        parallel=1,
-        identity_file=None,
-        hosts=(),
-        port="",
-        host="",
-        tensorboard=False,
-        as_json=True,
-    )
+    answer = Answer("gpulaunch.forward/1", as_json=True)
+    carry = partial(forward_command._carry, answer=answer, remote=server.port, tensorboard=False)
     with LoopbackListener(0) as listener:
         with pytest.raises(KeyboardInterrupt):
-            forward_command._carry(access, ENTRY, listener, options, server.port)
+            carry(access, ENTRY, listener)
         unreached = replace(access, open_known=Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(click.Abort):  # nothing was forwarded: that is no success
-            forward_command._carry(unreached, ENTRY, listener, options, server.port)
+            carry(unreached, ENTRY, listener)
     printed = capsys.readouterr()
     document = json.loads(printed.out)
     assert (document["schema"], document["host"]) == ("gpulaunch.forward/1", "here")
     assert document["port"] == server.port
     assert document["url"] == f"http://127.0.0.1:{listener.port}"
     assert "here: the link is gone; trying again" in printed.err
-    assert forward_command._entry(access, "here") is ENTRY
-    with pytest.raises(BadInput, match="x is not a host of r1"):
-        forward_command._entry(access, "x")
+    assert choose_nodes(access, "here") == [(access.plan.nodes[0], ENTRY)]
+    with pytest.raises(BadInput, match="r1 has no node called x"):
+        choose_nodes(access, "x")
 
 
 def test_the_ports() -> None:

@@ -304,7 +304,9 @@ def run_options(**given: Any) -> LaunchOptions:
         each.name: False if each.type == "bool" else () if each.name in ("hosts", "sets", "ignore") else ""
         for each in fields(LaunchOptions)
     }
-    return LaunchOptions(**{**unset, "restarts": "", "transport": None, "inventory": None, **given})
+    return LaunchOptions(
+        **{**unset, "keys": {}, "launch": None, "transport": None, "inventory": None, **given}
+    )
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from launcher.commands._launch_request import _in_step
 from launcher.config.run_config import RunConfig
 from launcher.errors import BadInput
 from preflight.job import Job
+from tests.launcher.typed_keys import typed
 
 REFUSED = """\
 preflight --prolog --json               | --prolog prints one line about this node: --json would
@@ -63,17 +64,17 @@ def test_what_would_have_no_effect_is_refused(row: str, capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize(
-    ("typed", "message"),
+    ("given", "message"),
     [
-        ({"on_disconnect": "continue"}, "--on-disconnect continue: a run in a Slurm job ends"),
-        ({"disconnect_timeout": "1m"}, "--disconnect-timeout: a run in a Slurm job ends"),
+        ({"keys": typed(on_disconnect="continue")}, "--on-disconnect continue: a run in a Slurm job ends"),
+        ({"keys": typed(disconnect_timeout="1m")}, "--disconnect-timeout: a run in a Slurm job ends"),
         ({"sync": True}, "--sync: the nodes of a Slurm job are taken to have this directory"),
         ({}, ""),
     ],
     ids=str,
 )
-def test_in_a_slurm_job_what_would_have_no_effect_is_refused(typed: dict[str, object], message: str) -> None:
-    options = SimpleNamespace(**{"on_disconnect": "", "disconnect_timeout": "", "sync": False, **typed})
+def test_in_a_slurm_job_what_would_have_no_effect_is_refused(given: dict[str, object], message: str) -> None:
+    options = SimpleNamespace(**{"keys": {}, "sync": False, **given})
     said: str
     try:
         said = _in_step(

@@ -34,6 +34,7 @@ from launcher.planning.script_file import (
 from launcher.sync.pre_launch import list_target_dirs, render_live_runs
 from preflight.job import Job
 from tests.launcher.test_gpu_wait import run_options
+from tests.launcher.typed_keys import typed
 
 HERE = HostEntry("localhost")
 BOX = HostEntry("root@192.0.2.7:41022", in_inventory=False)
@@ -69,7 +70,7 @@ def prepared(
 
 def test_a_script_needs_no_config_and_the_words_after_it_are_its_own() -> None:
     config = build_config_for_script(
-        ["alone.py", "--lr", "1e-4", "a b"], Overrides(hosts=("titan",), precision="fp16")
+        ["alone.py", "--lr", "1e-4", "a b"], Overrides(hosts=("titan",), keys=typed(precision="fp16"))
     )
     assert (config.name, config.job.script, config.job.args) == ("alone", "alone.py", ("--lr", "1e-4", "a b"))
     assert (config.job.gpus, config.job.precision, config.hosts) == ("auto", "fp16", ("titan",))

@@ -139,7 +139,7 @@ from launcher.config.command_config import read_command
         ),
         (
             "bench --seconds x",
-            '--seconds: expected a number from 0.2 to 600, got "x"',
+            '--seconds: expected a duration such as 90, 30s, 10m, 2h or 30d, got "x"',
             "gpulaunch bench --help",
         ),
         ("logs -r x", '--rank: expected a whole number of at least 0, got "x"', "gpulaunch logs --help"),
