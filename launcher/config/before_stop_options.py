@@ -1,6 +1,6 @@
 """`before_stop:` of a run config: what ranks get, and how long they have, before a run is stopped."""
 
-from launcher.config.value_types import Field, Keyword, Record, duration
+from launcher.config.value_types import Field, Keyword, Section, duration
 from preflight.frozen import dataclass
 
 SIGNALS = ("TERM", "USR1", "USR2", "INT", "HUP")
@@ -50,4 +50,4 @@ BEFORE_STOP_KEYS: tuple[Field, ...] = (
         f"{DEFAULT_WAIT_S:g}",
     ),
 )
-BEFORE_STOP = Record(BEFORE_STOP_KEYS, BeforeStop, "a mapping of signal, ranks and wait_s")
+BEFORE_STOP = Section(BEFORE_STOP_KEYS, "a mapping of signal, ranks and wait_s", make=BeforeStop)

@@ -8,7 +8,7 @@ from launcher.config.value_types import (
     Field,
     Keyword,
     ListOf,
-    Record,
+    Section,
     Text,
     boolean,
     duration,
@@ -113,9 +113,9 @@ def _refuse_other_braces(entries: dict[str, YamlNode], mistakes: ConfigIssues) -
                 mistakes.add(part, f"{{{name}}} is not filled in{near}")
 
 
-RESTART = Record(
+RESTART = Section(
     RESTART_KEYS,
-    RestartOptions,
     "a mapping of max, spares, resume_args, checkpoints, checkpoint_on, retry_on, backoff_s and so on",
-    _refuse_other_braces,
+    make=RestartOptions,
+    judge=_refuse_other_braces,
 )

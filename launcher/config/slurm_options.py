@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from dataclasses import field
 
-from launcher.config.value_types import SCALAR, Custom, Field, MapOf, Record, Schema, Text, duration, integer
+from launcher.config.value_types import SCALAR, Custom, Field, MapOf, Schema, Section, Text, duration, integer
 from launcher.config.yaml_tree import ConfigIssues, YamlNode
 from launcher.durations import format_duration, parse_duration
 from preflight import regex as re
@@ -176,12 +176,12 @@ def _sbatch_option(name: str) -> str:
     return f"; an option of sbatch goes under sbatch: {{{option}: ...}}" if is_usual_option(option) else ""
 
 
-SLURM = Record(
+SLURM = Section(
     SLURM_KEYS,
-    SlurmSpec,
     "a mapping of nodes, gpus_per_node, time, partition, sbatch and so on",
-    _check,
     _sbatch_option,
+    make=SlurmSpec,
+    judge=_check,
 )
 
 

@@ -5,8 +5,8 @@ from launcher.config.value_types import (
     Custom,
     Field,
     ListOf,
-    Record,
     ScalarOrMap,
+    Section,
     Text,
     boolean,
     integer,
@@ -63,10 +63,12 @@ _MAPPING = "a mapping of from, to, exclude, include, delete, max_mib"
 _FLAG = boolean(f"true or false, or {_MAPPING}")
 SYNC = ScalarOrMap(
     Custom("true or false", lambda item: SyncOptions() if _FLAG.parse(item) else None, _FLAG.schema),
-    Record(
+    Section(
         SYNC_KEYS,
-        lambda **data: SyncOptions(**{("source" if name == "from" else name): data[name] for name in data}),
         _MAPPING,
+        make=lambda **data: SyncOptions(
+            **{("source" if name == "from" else name): data[name] for name in data}
+        ),
     ),
 )
 """True, false, or a mapping of SYNC_KEYS. False is as if the key were absent."""

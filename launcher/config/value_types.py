@@ -280,7 +280,7 @@ class ScalarOrMap:
     def read(self, item: YamlNode, mistakes: ConfigIssues) -> Any:
         if isinstance(item.value, dict):
             return self.mapping.read(item, mistakes) or None
-        keys = self.mapping.keys if isinstance(self.mapping, Record) else ()
+        keys = self.mapping.keys if isinstance(self.mapping, Section) else ()
         pair = as_pair(item.text, [key.name for key in keys])
         if pair or not isinstance(item.value, str):
             mistakes.expected(item, self.expected + pair)
@@ -320,15 +320,20 @@ def _as_mapping(item: YamlNode, keys: tuple[Field, ...], *, has_short: bool = Tr
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A mapping with known keys. Nothing at all is an empty record."""
+    """A mapping with known keys; `make` makes a value of its own of it.
+
+    Without `make`, nothing at all is an empty mapping. `judge` finds what keys get wrong together.
+    """
 
     keys: tuple[Field, ...]
     expected: str = "a mapping (key: value)"
     elsewhere: Callable[[str], str] = lambda _: ""  # says of what else a name is a key
     has_short: bool = True  # a scalar in its place is most likely its first key
+    make: Callable[..., Any] | None = None
+    judge: Callable[[dict[str, YamlNode], ConfigIssues], None] = lambda _, __: None
 
-    def read(self, item: YamlNode, mistakes: ConfigIssues) -> dict[str, Any] | None:
-        if item.value is None:
+    def read(self, item: YamlNode, mistakes: ConfigIssues) -> Any:
+        if item.value is None and self.make is None:
             return {}
         if not isinstance(item.value, dict):
             mistakes.expected(item, self.expected + _as_mapping(item, self.keys, has_short=self.has_short))
@@ -344,30 +349,10 @@ class Section:
                 mistakes.add(part, f"unknown key{hint}")
             elif (value := known[name].read(part, mistakes)) is not None:
                 found[name] = value
-        return found
+        self.judge(item.value, mistakes)
+        return found if self.make is None else self.make(**found)
 
     def schema(self) -> Schema:
         properties = {key.name: {"description": key.doc, **key.kind.schema()} for key in self.keys}
-        return {"type": ["object", "null"], "properties": properties, "additionalProperties": False}
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """A mapping with known keys that makes a value of its own. `judge` finds what keys get wrong together."""
-
-    keys: tuple[Field, ...]
-    make: Callable[..., Any]
-    expected: str
-    judge: Callable[[dict[str, YamlNode], ConfigIssues], None] = lambda _, __: None
-    elsewhere: Callable[[str], str] = lambda _: ""  # as of a Section
-
-    def read(self, item: YamlNode, mistakes: ConfigIssues) -> Any:
-        if not isinstance(item.value, dict):
-            mistakes.expected(item, self.expected + _as_mapping(item, self.keys))
-            return None
-        data = Section(self.keys, elsewhere=self.elsewhere).read(item, mistakes) or {}
-        self.judge(item.value, mistakes)
-        return self.make(**data)
-
-    def schema(self) -> Schema:
-        return {**Section(self.keys).schema(), "type": "object"}
+        kind = ["object", "null"] if self.make is None else "object"
+        return {"type": kind, "properties": properties, "additionalProperties": False}
