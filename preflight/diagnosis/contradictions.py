@@ -8,15 +8,15 @@ from itertools import islice
 from preflight import regex as re
 from preflight.diagnosis.candidate import Candidate
 from preflight.diagnosis.lines import Line
-from preflight.diagnosis.report_leads import reports
+from preflight.diagnosis.report_leads import RESULT, only_names, reports, says_ended
 from preflight.diagnosis.result import USER_CODE
 from preflight.diagnosis.run_ends import TESTS_PASSED
 from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.signature_matcher import first_match
 from preflight.diagnosis.signatures.table import CausalDepth, signature
-from preflight.diagnosis.step_counters import FEWEST_STEPS, counted_steps
+from preflight.diagnosis.step_counters import FEWEST_STEPS, counted_steps, names_step
 from preflight.diagnosis.tracebacks import MOST_BELOW, ParsedException, is_quoted
-from preflight.diagnosis.warning_lines import is_warning_line
+from preflight.diagnosis.warning_lines import IS_EXCEPTION, is_warning_line
 from preflight.facts.xid_table import GPU_FAILED_XIDS, any_xid
 
 _ENDED_WELL = re.compile(
@@ -48,6 +48,10 @@ _FEW = 3  # lines of a process that may be behind its failure, in a buffer or fr
 # What belongs to a message, counts, or is printed by a tool behind any end.
 _BESIDE_AN_END = re.compile(r"\W|wandb|.*\d|$")
 _END = 6  # lines at a log's end in which an exit code is the run's
+# What a program, a builder or a check says last that came to its end.
+_OUTCOME = re.compile(
+    r"(?:.{0,60}\b(?:[Ww]rote|written|saved|exported|rendered|uploaded)|[Ss]uccessfully \w+ed)\b.{0,80}[\w/]\.?$|.{0,60}\b\d+ \w+ (?:ok|OK|passed)$"
+)
 
 
 def doubt_causes(
@@ -62,6 +66,7 @@ def doubt_causes(
     outlived = _raised_before_others(found, raised)
     framed = {each.line.order for each in raised if not each.bare}
     stopped = any(course.ends_job(line.order) for line in course.failing[-1:])
+    found = [each.possibly(each.depth) if _may_be_shown(each, course) else each for each in found]
     doubted = [
         replace(_as_likely(each), depth=max(each.depth, CausalDepth.GENERAL))
         if course.in_thread(each.first) and course.turned(each.first, _TURNS, len(course.lines), alike=True)
@@ -96,6 +101,18 @@ def _as_likely(candidate: Candidate) -> Candidate:
     return replace(candidate, cause=replace(candidate.cause, confidence="likely"))
 
 
+def _may_be_shown(candidate: Candidate, course: RunProgress) -> bool:
+    """Whether nothing says that a process ended by what a cause's line names, and its last word is an outcome: such words are also data, and an exception that is caught is also handled."""
+    row, first = signature(candidate.cause.code), candidate.first
+    words = row.alternatives if row is not None else ()
+    if course.ended_script(first) or course.launcher_failed(first.order + 1) or says_ended(first.text, words):
+        return False
+    if not (IS_EXCEPTION.match(first.text) or only_names(first.text, words)):
+        return False
+    own = [line.text for line in course.lines[first.order + 1 :] if line.stream == first.stream and line.text]
+    return any(_OUTCOME.match(text) or (RESULT.match(text) and not names_step(text)) for text in own[-1:])
+
+
 def _began_anew(first: Line, course: RunProgress) -> bool:
     """Whether steps behind a failure count from below those above it, or none is above it, and the run was done then: it was started again, or another rank outlived it."""
     if course.launcher_failed() or max(course.done, default=-1) < first.order:
@@ -119,7 +136,9 @@ def _is_proven(candidate: Candidate, framed: set[int], course: RunProgress) -> b
         for line in course.lines[last + 1 :]
         if line.stream == first.stream and not _BESIDE_AN_END.match(line.text)
     )
-    if not course.ends_job(first.order) and len(list(islice(filter(_is_plain, behind), _FEW + 1))) > _FEW:
+    alone = not framed and IS_EXCEPTION.match(first.text)
+    few = 0 if alone or all(map(course.caught, (first, *course.failing[-1:]))) else _FEW
+    if not course.ends_job(first.order) and len(list(islice(filter(_is_plain, behind), few + 1))) > few:
         return False
     if raised or is_quoted(course.lines, first):  # all that a log has which ends within a traceback
         return True

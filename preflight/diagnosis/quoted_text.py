@@ -48,7 +48,7 @@ _HUNK, _OF_DIFFERENCE = re.compile(r"@@ -\d+"), re.compile(r"[-+ \\]|@@ -|diff |
 _LONGEST_HUNK = 60
 # An item of a list of changes, as SchedMD, GNU and git write them.
 _CHANGE = re.compile(
-    r"(?:\s{0,8}(?:--|[*•-]) |(?=(?:Fix|Add|Remove|Improve|Correct|Document|Clarify)(?:e?d|e?s)? (?!.{0,200}(?:\bfail|: ))))(?:\w[\w/.,-]{0,40}: )?(?:[Ff]ixed: `|Fix|Add|Remove|Change|Allow|Correct|Prevent|Avoid|Improve|Handle|Document|Ensure|Update|Clarify|Don't|Do not|Make|Treat|Log|When|If)(?:e?d|e?s)?\b"
+    r"(?:\s{0,8}(?:--|[*•-]) |(?=(?:Fix|Add|Remove|Improve|Correct|Document|Clarify)(?:e?d|e?s)? (?!.{0,200}(?:\bfail|: ))))(?:\w[\w/.,-]{0,40}: )?(?:[Ff]ixed: `|(?:Fix|Remove|Correct|Prevent|Avoid|Improve|Handle|Document|Clarify|Don't|Do not|Treat|When|If)(?:e?d|e?s)?\b|(?:Add|Change|Allow|Ensure|Update|Make|Log)(?:e?d|e?s)?\b(?!.{0,200}: ))"
 )
 # One line of `git log --oneline` by the conventions for its words.
 _COMMIT_TITLE = re.compile(
@@ -70,7 +70,7 @@ _END_OF_SAMPLE = re.compile(rf"{_NAMED_END.pattern}|[-=*#~]{{8,}}$")
 _COMMIT = re.compile(r"commit [0-9a-f]{7,40}\b")  # its message is indented below it
 # What a bar or numbers behind a name count.
 _TALLY = re.compile(
-    r"\s*\S.{1,80}?\s+(?:[\u2580-\u2595\u25a0]+|#{2,}|\*{2,})\s+\d[\d.,]*%?\W*$|\s*\S.{1,80}?(?:\s{2,}\d+\.\d+%?){2,}\s{2,}\d[\d.]*%?\s*$"
+    r"\s*\S.{1,80}?\s+(?:[\u2580-\u2595\u25a0]+|#{2,}|\*{2,})\s+\d[\d.,]*%?\W*$|\s*\S.{1,80}?(?:\s{2,}\d[\d.,]*%?){2,}\s*$"
 )
 _TURNS = 4
 _LONGEST_SAMPLE = 100
@@ -114,7 +114,9 @@ def is_shown_text(lines: Sequence[Line], line: Line) -> bool:
     ):
         return True
     above = lines[line.order - 1].text if line.order else ""
-    if text[:4] == "    " and (_COMMIT.match(above) or (_ONE_OPTION.match(above) and text[:10].isspace())):
+    if text[:4] == "    " and (
+        _COMMIT.match(above) or (_ONE_OPTION.match(above) and text[:10].isspace() and ": error: " not in text)
+    ):
         return True
     if text[:1] in " \t>`" and _tells(above) and above.endswith(":") and not _SAYS_FAILED.search(above):
         return True

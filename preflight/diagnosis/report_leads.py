@@ -21,7 +21,7 @@ _RAISED = re.compile(
 )
 # A program that says `error:`, or what it is that could not do something; a library's warning and a kernel's assertion.
 _PROGRAM = re.compile(
-    r"(?:[\w.-]+: )?[\w./-]+(?: \w+)?: error: |(?:/[\w./-]+|(?:ba|da|z)?sh): |.{0,120}(?:NCCL|\.cu:\d+|\.cc:\d+) WARN |\S+:\d+: .{0,300}\bAssertion [`'].+ failed"
+    r"(?:[\w.-]+: )?[\w./-]+(?: \w+)?: error: |(?:/[\w./-]+|(?:ba|da|z)?sh): |\S{1,200} ?: ?\S{1,8} \d+(?: \S{1,2})? ?[:\uff1a] +\d+ |.{0,120}(?:NCCL|\.cu:\d+|\.cc:\d+) WARN |\S+:\d+: .{0,300}\bAssertion [`'].+ failed"
 )
 _MODULES = re.compile(r"(?:[A-Za-z_]\w*\.)+$")
 _REPORTER = re.compile(
@@ -35,6 +35,10 @@ _CELL = re.compile(r"[|│┃\t]\s*$| {2,}$|,[\"']?$|^\d+ $")
 _SAYS_ENDED = re.compile(
     r"(?i)\b(?:fail(?:ed|ure)|crash(?:ed)?|died|abort(?:ed|ing)?|killed|fatal|exit(?:ed|ing)|terminated)\b|\b(?:rank|worker|node|host|pod|gpu)[ _-]?\d+(?: (?:said|reports|raised|got|hit))?\W+$|[❌✗✘💥]"
 )
+
+
+# A short sentence of its own, behind which the next one starts as a line does.
+_SENTENCE = re.compile(r"\W{0,3}(?:[A-Za-z]{2,} ){0,2}[A-Za-z]{3,}[!.]+ $")
 
 
 # What an evaluation, a check or a report prints when it has come to its end.
@@ -52,7 +56,7 @@ def reports(text: str, alternatives: Sequence[Alternative]) -> bool:
 def only_names(text: str, alternatives: Sequence[Alternative]) -> bool:
     """Whether such words are where none reports its own failure; a table's rows may report it."""
     lead = _words_before(text, alternatives)
-    return lead is not None and _CELL.search(lead) is None
+    return lead is not None and _CELL.search(lead) is None and _SENTENCE.match(lead) is None
 
 
 def says_ended(text: str, alternatives: Sequence[Alternative]) -> bool:

@@ -1,0 +1,83 @@
+"""What a run printed behind the words of a failure: it continued, had an outcome, or stopped at them."""
+
+import pytest
+
+from preflight.diagnosis.diagnose import diagnose
+from preflight.diagnosis.tracebacks import MOST_BELOW
+
+_OOM = "CUDA out of memory. Tried to allocate 2.00 GiB"
+_CAUGHT = 'Traceback (most recent call last):\n  File "/w/t.py", line 88, in attempt\n    step()\n'
+_RAISED = f"{_CAUGHT}torch.OutOfMemoryError: {_OOM}\n"
+_EXHAUSTED = "2026-05-02 10:00:05.1: W tensorflow/core/framework/op_kernel.cc:1839] OP_REQUIRES failed "
+_EXHAUSTED += "at conv_ops.cc:698 : RESOURCE_EXHAUSTED: OOM when allocating tensor with shape[256,512]\n"
+_USAGE = (
+    "usage: t.py [-h] [--lr LR]\n  --lr LR\n              t.py: error: argument --lr: invalid float value\n"
+)
+_CHAT = f"[10:00] anna: torch.OutOfMemoryError: {_OOM}\n[10:05] ben: less\nexported 2 messages to c.html\n"
+_EPOCHS = "".join(f"epoch {n} | loss {3 - n / 10:.2f}\n" for n in range(4))
+_BY_MODULE = 'Traceback (most recent call last):\n  File "/w/t.py", line 9, in <module>\n    main()\n'
+_TRITON = (
+    'Traceback (most recent call last):\n  File "/v/lib/python3.10/site-packages/xformers/__init__.py", '
+)
+_TRITON += "line 57, in _has\n    import triton\n"
+_TRITON += "ModuleNotFoundError: No module named 'triton'\n"
+_BAR = "steps: 100%|██████████| 800/800 [21:11<00:00,  1.59s/it, avr_loss=0.112]\n"
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        f"Trying batch_size=32\n{_RAISED}Trying batch_size=16\n{_EPOCHS}",  # in order: one begins alike above
+        f"prepare\n{_TRITON}{_BAR}model saved.\n",
+        f"kind of error        train  val\n{_OOM}   120   14\nSegmentation fault    19    3\n{_EPOCHS}",
+    ],
+)
+def test_a_run_that_continued_in_order_is_healthy(log: str) -> None:
+    assert diagnose(log).causes == ()
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        f"{_RAISED}Trying batch_size=16\n{_EPOCHS}",  # all of it may have been in a buffer
+        f"Trying batch_size=32\n{_BY_MODULE}torch.OutOfMemoryError: {_OOM}\nTrying batch_size=16\n{_EPOCHS}",
+        f"{_BAR}{_RAISED}{_BAR}",  # a bar that was full above, drawn again
+        f"{_RAISED}{_BAR.replace('800/800', '400/800')}",
+    ],
+)
+def test_what_may_be_older_than_a_failure_does_not_hide_it(log: str) -> None:
+    assert diagnose(log).verdict == "cuda-oom"
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        f"epoch 1 loss 2.41\nOops! {_OOM}\nMetrics written to m.json\n",
+        _EXHAUSTED,
+        "step 1 loss 2.4\n- Make checkpoint: OSError [Errno 28]\n- Make checkpoint: OSError [Errno 28]\n",
+        _USAGE,
+    ],
+)
+def test_a_report_that_looks_like_shown_text_is_found(log: str) -> None:
+    assert diagnose(log).causes
+
+
+_MORE = "reading\n" * (MOST_BELOW + 1)  # more than a message may have
+_OUTCOME = "wrote cache to /tmp/c.pkl\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "confidence"),
+    [
+        (f"loading\n{_CAUGHT}EOFError: Ran out of input\nbuilding it\n{_OUTCOME}", "possible"),
+        (f"loading\n{_CAUGHT}EOFError: Ran out of input\n{_MORE}", "likely"),
+        (f"loading\n{_CAUGHT}EOFError: Ran out of input\n", "certain"),
+        (f"loading\n{_BY_MODULE}EOFError: Ran out of input\n{_OUTCOME}", "certain"),
+        (_CHAT, "possible"),
+        (f"RuntimeError: {_OOM}\nit was refused\n2 checks passed\n", "possible"),
+        (f"RuntimeError: {_OOM}\nit was refused\n", "likely"),
+        ("run.sh: line 3:  4111 Killed                  python t.py\nmetrics saved to m.json\n", "likely"),
+    ],
+)
+def test_an_outcome_behind_words_of_a_failure_makes_them_possible(log: str, confidence: str) -> None:
+    assert diagnose(log).causes[0].confidence == confidence
