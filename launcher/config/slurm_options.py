@@ -32,6 +32,7 @@ _OPTION = r"[a-z][a-z0-9-]*"
 OPTIONS_OF_KEYS = {
     "nodes": "nodes",
     "ntasks-per-node": "",
+    "tasks-per-node": "",
     "gpus-per-node": "gpus_per_node",
     "time": "time",
     "partition": "partition",

@@ -123,7 +123,7 @@ def _options(line: str) -> Iterator[tuple[str, str]]:
             raise BadInput(f"#SBATCH {line}: sbatch has no option {word}", "")
         if not is_given and name not in _FLAGS and words:
             value = words.pop(0)
-        yield name, value or "true"
+        yield re.sub(r"\Atasks", "ntasks", name), value or "true"  # --tasks-per-node is an older name
 
 
 class _Reader:

@@ -95,6 +95,7 @@ BEFORE = "it comes before the launch: do it on each host first, where it is stil
         ("X=$(realpath $(dirname $0)/..)", [".."]),
         ('X="$( cd -- "$( dirname -- "$0" )" &> /dev/null && pwd )"', ["/w"]),
         ("A=1 python3 -u - b <<'E'\nprint(\"it's\")\nE\nX=1", ["1"]),
+        ("conda run -n e env A=1 \\\npython - <<E\nprint(1)\nE\nX=1", ["1"]),
         ("X=\"$(cat <<'E'\ndon't \")\nE\n)\"", ["don't", '")']),
         (
             "M=/x/env; N=runs/tensorboard\nO=p/eval P=q/git; X=$M,$N,$O,$P",

@@ -108,6 +108,12 @@ LAUNCH = "torchrun --nproc_per_node 2 a.py $X"
         ("if x\n" * 20_000 + LAUNCH, "more than 100 conditions within each other", "launch alone"),
         ("torchrun a.py <<EOF\ny\nEOF", "gives torchrun its input in place", "launch alone"),
         (
+            "A:\n  B: 1\nC:\n  # d\n  --untie: true\n  --layers: 6",
+            "file of settings",
+            "the command that reads it",
+        ),
+        ("S=logs/${1:?x}.sbatch\nsbatch $S", "sbatch submits a script", "the command that is in the script"),
+        (
             "cat > c.yaml <<EOF\na: 1\nEOF\ntorchrun a.py --c=c.yaml",
             "reads c.yaml, which the text writes, and it is not written yet",
             "write it as the text does",

@@ -302,3 +302,10 @@ def test_a_secret_of_a_text_is_not_in_what_refuses_it(text: str) -> None:
     with pytest.raises(CommandRefused) as caught:
         parse_line(text)
     assert "s3cret" not in caught.value.message + caught.value.fix
+
+
+def test_a_local_rank_that_each_rank_would_get_is_named() -> None:
+    """`python train.py --local_rank=0`, as `ps` shows a rank, would send all ranks to one GPU."""
+    said = parse_line("/usr/bin/python3 a.py --local_rank=0 --x").remarks
+    assert len(said) == 1
+    assert said[0].startswith("--local_rank is an argument of a.py")

@@ -71,6 +71,17 @@ def test_a_batch_script_becomes_a_command_and_the_job_that_it_asks_for(home: Pat
     assert inventory.lookup("n1").python != ""
 
 
+def test_an_older_name_of_an_option_of_tasks_counts_them(home: Path) -> None:
+    """`--tasks-per-node` is what Slurm's programs take for `--ntasks-per-node`, too."""
+    Path("train.py").write_text("print(1)\n")
+    Path("job.sbatch").write_text("#!/bin/bash\n#SBATCH -N 2 --tasks-per-node=4\nsrun python train.py\n")
+    result = CliRunner().invoke(command, ["job.sbatch"])
+    assert "4 tasks of a node -> one task" in result.output
+    config = load_run_config("job")
+    assert config.slurm is not None
+    assert "tasks-per-node" not in config.slurm.sbatch
+
+
 @pytest.mark.parametrize(
     ("line", "slurm", "sbatch"),
     [

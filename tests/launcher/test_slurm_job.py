@@ -137,6 +137,7 @@ def test_a_small_job_asks_for_no_more_than_it_says() -> None:
         ('sbatch: {comment: "a\\nb"}', "without line breaks, quotes and backslashes"),
         ("sbatch: {comment: 'say \"no\"'}", "without line breaks, quotes and backslashes"),
         ("sbatch: {ntasks-per-node: 8}", "a task per node"),
+        ("sbatch: {tasks-per-node: 8}", "a task per node"),
         ("gpus: 8", "unknown key"),
     ],
 )

@@ -29,7 +29,7 @@ _PREPARES = re.compile(
     r"(?<!\S)(?:(?P<cd>--chdir|--workdir|-D)|--export(?=[= \t]))[= \t]*"
     r"(?P<value>(?:\"[^\"]*\"|'[^']*'|[^\s\"'])+)"
 )
-_COUNTS = {"nodes": "--nodes|-N", "total": "--ntasks|-n", "per_node": "--ntasks-per-node"}
+_COUNTS = {"nodes": "--nodes|-N", "total": "--ntasks|-n", "per_node": "--ntasks-per-node|--tasks-per-node"}
 _COUNTED_BY = {
     "nodes": {"nodes", "total", "hosts"},
     "per_node": {"per_node", "total"},

@@ -36,7 +36,7 @@ _COUNTS = frozenset(
     names(
         "nproc nproc_per_node n_gpus ngpus num_gpus gpus devices num_devices n_devices num_nodes nnodes"
         " n_nodes nodes num_processes num_machines machine_rank node_rank world_size distributed_world_size"
-        " n_gpus_per_node gpus_per_node num_gpus_per_node gpu_ranks gpu_ids dist_url"
+        " n_gpus_per_node gpus_per_node num_gpus_per_node gpu_ranks gpu_ids local_rank dist_url"
         " multiprocessing_distributed distributed_port master_port"
     )
 )

@@ -123,19 +123,21 @@ def _with_variables(program: str, fix: str, words: Sequence[Word]) -> str:
                 shown = f"${part}" if pair[2] is None else _typed(Word(pair[2], source.unresolved))
                 given[pair[1]] = f"{pair[1]}={shown}"
         if name == _RUNTIME_ENV:
-            given |= _of_runtime(value)
+            given |= _of_runtime(source)
     return fix.replace(_LAUNCH, f"{_LAUNCH}{shorten(' '.join(given.values()), _SHOWN)} ") if given else fix
 
 
-def _of_runtime(text: str) -> dict[str, str]:
+def _of_runtime(word: Word) -> dict[str, str]:
     """Return the variables of an environment of Ray, each as it is typed."""
     try:
-        found = json.loads(text)
+        found = json.loads(word.text)
     except (ValueError, RecursionError):
         return {}
     variables = found.get("env_vars") if isinstance(found, dict) else None
     pairs = variables.items() if isinstance(variables, dict) else ()
-    return {name: f"{name}={shlex.quote(str(value))}" for name, value in pairs if _VARIABLE.fullmatch(name)}
+    values = {name: str(value) for name, value in pairs if _VARIABLE.fullmatch(name)}
+    parts = {name: tuple(part for part in word.unresolved if part in value) for name, value in values.items()}
+    return {name: f"{name}={_typed(Word(value, parts[name]))}" for name, value in values.items()}
 
 
 def refuse_submitter(
@@ -157,8 +159,9 @@ def refuse_submitter(
         return
     starts = (at for at in range(len(words) - 1) if find_launcher(words[at : at + 2]) == texts[at])
     at = next((at for at in starts if is_launch(words[at:])), len(texts))
-    before = texts[at - 1] if 0 < at < len(texts) else "-"
-    if before == "--" or (not before.startswith("-") and _HANDS_ON.fullmatch(" ".join((name, *texts[:1])))):
+    before = texts[:at] if at < len(texts) else []
+    is_argument = bool(before) and not before[-1].startswith("-")  # the launch, and no value of an option
+    if "--" in before or (is_argument and _HANDS_ON.fullmatch(" ".join((name, *texts[:1])))):
         raise CommandRefused(
             f"{name}: it has a launch among its words, and starts that itself or hands it on",
             f"leave it and its options out: gpulaunch run --hosts A,B -- {_shown((*prefix, *words[at:]))}",
@@ -297,6 +300,6 @@ def _batch_script_fix(words: Sequence[Word]) -> str:
     script = next((text for text in texts if text.endswith(tables.BATCH_SUFFIXES)), "")
     if not script and texts and not texts[-1].startswith("-"):
         script = texts[-1]
-    if not script or script.startswith("$"):
+    if not script or "$" in script:
         return tables.REFUSED["sbatch"][1]
     return f"gpulaunch init {shlex.quote(script)} makes a run config of it"

@@ -242,7 +242,8 @@ def refuse_undecided(words: tuple[Word, ...], first: tuple[Word, ...]) -> None:
     `first` is the first command of the text: one behind it that starts with an option is the rest of a line.
     """
     name = words[0].text
-    if name == "-" and (words[:2][-1].text.endswith(":") or (first and is_setting(first))):  # a list of YAML
+    key = words[:2][-1] if name == "-" else words[0]  # of YAML: `- A: 1`, `--lr: 1`
+    if (name == "-" and first and is_setting(first)) or (name.startswith("-") and key.text.endswith(":")):
         raise refusals.settings_file()
     if first and name.startswith("-"):
         raise refusals.cut_command(name)

@@ -86,7 +86,8 @@ _CRON = re.compile(
 _WORDS = re.compile(
     r"\s*(?:CMD|ENTRYPOINT|\"?(?:command|args)\"?:)?\s*(?P<words>\[\s*\".*\"\s*,?\s*\])\s*,?\s*", re.DOTALL
 )
-_REDIRECTED = re.compile(r"[ \t]*>[ \t]+[^-\s]\S*(?:[ \t]+2>&1)?[ \t]*&?[ \t]*")
+_REDIRECTED = re.compile(r"[ \t]*>[ \t]+(?:>\(|(?:\"[^\"]*\"|[^-\s\"])\S*[ \t]*(?:\Z|[&|\\]|\d>))")
+_ARROW = re.compile(r"[ \t]*>[ \t]")
 _COMMENT_BEHIND = re.compile(r"\\[ \t]+#[^\n]*$", re.MULTILINE)
 _OF_TEMPLATE = re.compile(r"[ \t]*\{(?:%[-+]?[ \t]*(?P<word>\w+)[^\n]*%|#[^\n]*#)\}[ \t]*")
 _MAGICS = (
@@ -96,7 +97,13 @@ _MAGICS = (
     ),
     (re.compile(r"^[ \t]*%cd[ \t]+", re.MULTILINE), "!cd "),
     (re.compile(r"^[ \t]*%(?:set_)?env[ \t]+(\w+)[ \t]*[= \t][ \t]*(?=\S)", re.MULTILINE), r"!export \1="),
-    (re.compile(r"^[ \t]*%run[ \t]+(?=\S+\.py\b)", re.MULTILINE), "!python "),
+    (
+        re.compile(
+            r"^[ \t]*%run[ \t]+(?:-[nieG][ \t]+)*(?:(-m[ \t]+\S+)[ \t]+--[ \t]|(?=-m[ \t]|\S+\.py\b))",
+            re.MULTILINE,
+        ),
+        r"!python \1 ",
+    ),
     (re.compile(r"^[ \t]*%(?:pip|conda|load_ext|matplotlib|autoreload)\b.*$", re.MULTILINE), ""),
     (re.compile(r"^[ \t]*%time[ \t]+(?=!)", re.MULTILINE), ""),
     (re.compile(r"^[ \t]*EXPORT[ \t]+(?=\w+=)", re.MULTILINE), "export "),
@@ -201,15 +208,20 @@ def _argv_text(text: str) -> str:
 def _without_prompts(text: str) -> str:
     """Leave out prompts, of continued lines (`> `) too, but no redirection that starts such a line."""
     lines: list[str] = []
-    has_prompt, own = False, {"!", *FUNCTION.findall(text)}
+    commands: list[list[str]] = []
+    own = {"!", *FUNCTION.findall(text)}
     for line, is_continued in with_continued(text.split("\n")):
-        prompt, negated = _PROMPT.match(line), _NEGATED.match(line)
-        is_redirection = is_continued and not has_prompt and _REDIRECTED.fullmatch(line) is not None
-        if is_redirection or (negated is not None and negated[1] in own):
-            prompt = None
-        elif not is_continued:
-            has_prompt = prompt is not None
-        lines.append(line if prompt is None else line[prompt.end() :])
+        if is_continued:
+            commands[-1].append(line)
+        else:
+            commands.append([line])
+    for command in commands:
+        has_prompt = _PROMPT.match(command[0]) or (command[2:] and all(map(_ARROW.match, command[1:])))
+        for line in command:
+            prompt, negated = _PROMPT.match(line), _NEGATED.match(line)
+            is_redirection = not has_prompt and _REDIRECTED.match(line) is not None
+            is_own = is_redirection or (negated is not None and negated[1] in own)
+            lines.append(line if prompt is None or is_own else line[prompt.end() :])
     return "\n".join(lines)
 
 

@@ -54,10 +54,10 @@ def _program_in_place(names: list[str]) -> int:
     if names[:1] == ["srun"] or starts_posix_shell(names[0] if names else ""):
         at = next((at for at, name in enumerate(names) if starts_posix_shell(name)), len(names))
         return at + 1 if at < len(names) and set(names[at + 1 :]) <= {"-s", "-l", "-e", "-"} else 0
-    at = next((at for at, name in enumerate(names) if not is_assignment(Word(name))), 0)
+    at = next((at for at, name in enumerate(names) if _PYTHON.fullmatch(name)), len(names))
     rest = names[at + 1 :]
     is_program = "-" in rest or all(name.startswith("-") for name in rest)
-    return at + 1 if names[at:] and is_program and _PYTHON.fullmatch(names[at]) else 0
+    return at + 1 if names[at:] and is_program else 0
 
 
 def read_text(shell: ShellState, words: list[Word], text: Word) -> None:

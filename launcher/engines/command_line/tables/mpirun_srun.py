@@ -100,7 +100,7 @@ SRUN = Table(
     (
         owned("--nodes", FROM_HOSTS, also="-N", kind="nodes", sets="nodes"),
         owned("--ntasks", FROM_PLAN, also="-n", kind="int", sets="total"),
-        owned("--ntasks-per-node", FROM_PLAN, kind="int", sets="per_node"),
+        owned("--ntasks-per-node", FROM_PLAN, also="--tasks-per-node", kind="int", sets="per_node"),
         owned("--gpus", FROM_PLAN, also="-G"),
         *each(
             owned,
