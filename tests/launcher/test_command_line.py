@@ -47,8 +47,6 @@ def request_of(line: str) -> Request:
         ("fabric run a.py --devices auto --precision 16-mixed", Request(per_node="auto", precision="fp16")),
         ("mpirun -np 8 --map-by ppr:4:node:PE=8 python a.py", Request(total=8, per_node=4, nodes=2)),
         ("srun -N2 --ntasks-per-node=8 python a.py", Request(nodes=2, per_node=8)),
-        ("srun -N2 --tasks-per-node=8 python a.py", Request(nodes=2, per_node=8)),
-        ("#SBATCH -N 2\n#SBATCH --tasks-per-node=8\nsrun python a.py", Request(nodes=2, per_node=8)),
         ("env N=2 bash -c 'torchrun --nproc_per_node $N a.py'", Request(per_node=2)),
         ("srun --nodes=2 --ntasks-per-node=1 torchrun --nproc_per_node 8 a.py", Request(nodes=2, per_node=8)),
         (

@@ -362,45 +362,6 @@ def test_a_launch_in_a_terminal_is_chosen_among_commands_of_a_cloud() -> None:
     assert caught.value.fix.startswith("choose one: --launch 1")
 
 
-@pytest.mark.parametrize(
-    ("text", "args"),
-    [
-        ("torchrun a.py --x \\\n  > out.log \\\n  2> err.log", ["--x"]),
-        ('torchrun a.py --x \\\n  > "$L/a b.log" 2> err.log', ["--x"]),
-        ("torchrun a.py --x \\\n  > out.log 2>&1 | tee b.log", ["--x"]),
-        ("torchrun a.py --x \\\n  > >(tee a.log) \\\n  2> >(tee b.log >&2)", ["--x"]),
-        ("torchrun a.py \\\n> b.yaml \\\n> --x", ["b.yaml", "--x"]),
-        ("$ torchrun a.py \\\n> b.yaml", ["b.yaml"]),
-        ("torchrun a.py \\\n> --x", ["--x"]),
-    ],
-)
-def test_a_line_that_goes_on_with_a_file_of_output_is_no_prompt(text: str, args: list[str]) -> None:
-    """`> out.log` behind a backslash is a redirection; `> ` in front of each line is bash's second prompt."""
-    assert list(parse_line(text).args) == args
-
-
-@pytest.mark.parametrize(
-    ("magic", "launcher", "program", "args"),
-    [
-        (
-            "%run -m torch.distributed.launch -- --nproc_per_node=8 t.py -x",
-            "torch.distributed.launch",
-            "t.py",
-            ["-x"],
-        ),
-        ("%run -m pkg.train -- --x 1", "python", "pkg.train", ["--x", "1"]),
-        ("%run -i -n train.py --x", "python", "train.py", ["--x"]),
-    ],
-)
-def test_a_magic_that_runs_a_program_is_python(
-    magic: str, launcher: str, program: str, args: list[str]
-) -> None:
-    """IPython takes options of its own, and `--` behind a module."""
-    for text in (magic, f"!pip install x\n{magic}"):
-        parsed = parse_line(text)
-        assert (parsed.launcher, parsed.program, list(parsed.args)) == (launcher, program, args)
-
-
 def test_what_takes_the_place_of_a_container_keeps_its_variables() -> None:
     """`-e A=1` of docker, and the environment of a job of Ray, go in front of the launch that is named."""
     for text, launch in (

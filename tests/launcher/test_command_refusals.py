@@ -46,6 +46,7 @@ LAUNCH = "torchrun --nproc_per_node 2 a.py $X"
         ("N=2; torchrun a.py $((++N))", "which has no value", "write a value"),
         ("torchrun a.py $((1 << 70))", "which has no value", "write a value"),
         ("torchrun a.py $((5 << 63))", "which has no value", "write a value"),
+        ("torchrun a.py $(seq -w 8 10)", "$(seq -w 8 10), which has no value", "write a value"),
         ("torchrun a.py $((! 3 < 7))", "which has no value", "write a value"),
         ("torchrun a.py $((-2 ** 2))", "which has no value", "write a value"),
         ("torchrun a.py $(( (1 +\n-2 ** 2) ))", "which has no value", "write a value"),

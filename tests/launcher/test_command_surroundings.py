@@ -309,3 +309,12 @@ def test_a_local_rank_that_each_rank_would_get_is_named() -> None:
     said = parse_line("/usr/bin/python3 a.py --local_rank=0 --x").remarks
     assert len(said) == 1
     assert said[0].startswith("--local_rank is an argument of a.py")
+
+
+def test_an_older_name_of_an_option_counts_the_tasks_of_a_node() -> None:
+    """`--tasks-per-node` is what Slurm's programs take for `--ntasks-per-node`, too."""
+    for text in (
+        "srun -N2 --tasks-per-node=8 python a.py",
+        "#SBATCH -N 2\n#SBATCH --tasks-per-node=8\nsrun python a.py",
+    ):
+        assert parse_line(text).request == Request(nodes=2, per_node=8)

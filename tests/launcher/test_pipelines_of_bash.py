@@ -16,7 +16,7 @@ _VALUES = (
 _WORDS = ('"$G"', "$G", '"${G:-}"', "${G}", '"${G},9"', '"0,1 2"', "'a,b;c'", "a  b")
 _SOURCES = (
     *("echo {}", "echo -n {}", "echo -e {}", "printf {}", 'printf "%s" {}', 'printf "%s\\n" {}', "seq 3"),
-    *("seq 0 2 6", "seq -s, 4", "seq -w 8 10", "expr 7 / 2", 'printf "%02d" 3', 'printf "%s," a b'),
+    *("seq 0 2 6", "seq -s, 4", "expr 7 / 2", 'printf "%02d" 3', 'printf "%s," a b'),
     *("basename {}", "dirname {}", "basename a/b.yaml .yaml", "cat <<< {}"),
 )
 _FILTERS = (

@@ -73,12 +73,10 @@ def _unescaped(text: str) -> str | None:
 
 
 def _sequence(words: Sequence[str]) -> str | None:
-    separator, rest, width = "\n", list(words), False
+    separator, rest = "\n", list(words)
     while rest and (rest[0].startswith("-") and not re.fullmatch(r"-\d+", rest[0])):
         option = rest.pop(0)
-        if option == "-w":
-            width = True
-        elif option.startswith("-s") and (len(option) > 2 or rest):
+        if option.startswith("-s") and (len(option) > 2 or rest):
             separator = option[2:] or rest.pop(0)
         else:
             return None
@@ -90,8 +88,7 @@ def _sequence(words: Sequence[str]) -> str | None:
     span = range(first, numbers[-1] + (1 if step > 0 else -1), step) if step else ()
     if not step or len(span) > _MOST_NUMBERS:
         return None
-    wide = max((len(str(number)) for number in span), default=0) if width else 0
-    return separator.join(str(number).zfill(wide) for number in span) + ("\n" if span else "")
+    return separator.join(map(str, span)) + ("\n" if span else "")
 
 
 def _translated(text: str, words: Sequence[str]) -> str | None:
