@@ -1,6 +1,8 @@
 """The accelerate engine: each of accelerate's traps is closed in argv, YAML or environment."""
 
 import json
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from launcher.planning.planner import build_plan
 from preflight.facts.host import HostFacts
 from preflight.job import CommandRequest, Job
 from tests.hardware import cpu_host, gpu, host, l40s, titan
+from tests.torchless import PACKAGES, write_python
 
 
 def plan(job: Job, *hosts: HostFacts) -> Plan:
@@ -67,6 +70,14 @@ def test_the_launcher_is_called_as_a_module_of_the_hosts_own_python() -> None:
         *("/v/bin/python", "{run_dir}/start_launcher.py"),
         *("-m", "accelerate.commands.launch"),
     )
+
+
+def test_the_stand_in_for_the_launcher_is_what_tests_without_torch_start(tmp_path: Path) -> None:
+    there = [(HostEntry("a", python=write_python(tmp_path)), titan())]
+    node = build_plan(there, Job(script="t.py"), run_id="r").nodes[0]
+    (tmp_path / "start_launcher.py").write_text("import accelerate\nprint(accelerate.__file__)")
+    words = [word.replace("{run_dir}", str(tmp_path)) for word in node.argv]
+    assert Path(subprocess.check_output(words, text=True)).is_relative_to(PACKAGES)
 
 
 def test_a_world_of_one_whose_launcher_has_an_option_uses_the_simple_launcher() -> None:

@@ -12,7 +12,9 @@ PACKAGES = Path(__file__).parent / "packages"
 NAME = "python-without-torch"
 WRAPPER = f"""\
 #!/bin/sh
-[ "$2" = accelerate.commands.launch ] && export PYTHONPATH="{PACKAGES}"${{PYTHONPATH:+:$PYTHONPATH}}
+case " $* " in
+*" -m accelerate.commands.launch "*) export PYTHONPATH="{PACKAGES}"${{PYTHONPATH:+:$PYTHONPATH}} ;;
+esac
 exec "{sys.executable}" "$@"
 """
 
