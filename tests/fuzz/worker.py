@@ -26,6 +26,7 @@ _TRACING = 5  # times the CPU time of a call: see coverage.py
 MEMORY_LIMIT = 500 << 20
 _ADDRESS_SPACE = 3 << 30  # so that a reader that takes all memory takes only this machine's patience
 _TRACED = 4  # one of so many calls
+_SHORT_S = 10.0  # in less the trace of the corpus alone would take the time of all other inputs
 _MOST_SEEDS = 40
 _LARGE = 20_000  # what grows from a large input is mostly larger
 EXIT_FAILED = 3
@@ -82,16 +83,19 @@ def main(door: str, seed: str, seconds: str, shared: str) -> int:
 
 def _fuzz(tries: Tries, rng: random.Random, seconds: float) -> tuple[int, int]:
     coverage, pool, words = Coverage(), list[bytes](), tries.door.words
-    ends = time.monotonic() + seconds
+    ends, traces = time.monotonic() + seconds, seconds > _SHORT_S
     for data in tries.door.corpus(rng, _MOST_SEEDS):
-        coverage.grows(lambda data=data: tries.once(data, traced=True))  # type: ignore[misc]
+        if traces:
+            coverage.grows(lambda data=data: tries.once(data, traced=True))  # type: ignore[misc]
+        else:
+            tries.once(data)
         pool.append(data[:MAX_INPUT])
     count = len(pool)
     while time.monotonic() < ends:
         parent = rng.choice(pool[-20:] if rng.random() < 0.3 else pool)
         data = mutated(rng, parent, pool, words, is_json=tries.door.is_json)
         count += 1
-        if count % _TRACED:
+        if not traces or count % _TRACED:
             tries.once(data)
         elif coverage.grows(lambda data=data: tries.once(data, traced=True)) and len(data) <= _LARGE:  # type: ignore[misc]
             pool.append(data)
