@@ -1,6 +1,5 @@
 """What single lines of a log weigh, what is read of it in other forms, and what is left of a long one."""
 
-import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
@@ -112,6 +111,16 @@ def _ranges(lines: tuple[KeptLine, ...]) -> str:
     return "\n".join([f"{len(lines)} lines of {size} characters: {' '.join(rows)}", *stand])
 
 
+_OF_A_KIND = 2
+"""How many judged logs of one cause and confidence are tried without each of their lines."""
+
+
 def changed_logs() -> dict[str, str]:
     """Return {heading: log} of the logs whose lines are left out one by one."""
-    return dict(itertools.chain(*(blocks(f"{name}.txt") for name in ("composed", "judged", "healthy"))))
+    judged: list[tuple[str, str]] = []
+    kinds: Counter[str] = Counter()
+    for heading, log in blocks("judged.txt"):
+        kind = heading.partition(" — ")[0]
+        kinds[kind] += 1
+        judged += [(heading, log)] * (kinds[kind] <= _OF_A_KIND)
+    return dict([*blocks("composed.txt"), *judged, *blocks("healthy.txt")])

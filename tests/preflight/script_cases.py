@@ -1,6 +1,8 @@
 """The scripts of `scripts/`, and what their `# target:` lines say they are judged for."""
 
 import re
+from collections import Counter
+from functools import cache
 from pathlib import Path
 
 from preflight.script.lint import LintResult, lint_for
@@ -55,8 +57,23 @@ def snippets() -> dict[str, str]:
     return {heading: text for heading, _, text in (part.partition("\n") for part in parts)}
 
 
+@cache  # several tests ask it of each script
 def judged(path: Path, text: str = "") -> LintResult:
     """Return what lint reports of a script, or of `text` in its place."""
     text = text or path.read_text(encoding="utf-8")
     targets, certain = targets_of(text)
     return lint_for(text, str(path), targets, certain=certain, find=read)
+
+
+def some_of_each_rule(count: int = 2) -> list[Path]:
+    """Return the first bad scripts of each rule."""
+    chosen: dict[Path, None] = {}
+    held: Counter[str] = Counter()
+    for path in sorted((HERE / "bad").glob("*.py")):
+        codes = set(
+            re.findall(r"[CPDRV]\d{3}", " ".join(re.findall(r"# expect: (.*)", path.read_text("utf-8"))))
+        )
+        if any(held[code] < count for code in codes):
+            held.update(codes)
+            chosen[path] = None
+    return list(chosen)

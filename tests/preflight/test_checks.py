@@ -7,7 +7,7 @@ from preflight.checks.runner import check_cluster, check_host, load_checks
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
 from tests.preflight.golden_cases import CASES, Case, all_cases, host
-from tests.preflight.transcripts import case_transcript, kept_transcripts
+from tests.preflight.transcripts import changed_transcripts
 
 CASE_LIST = all_cases()
 
@@ -22,10 +22,9 @@ def test_a_check_says_what_its_case_expects(case: Case) -> None:
         assert want.get("fix", "") in finding.fix
 
 
-@pytest.mark.parametrize("case", CASE_LIST, ids=str)
-def test_a_host_is_reported_word_for_word_as_last_read_by_eye(case: Case) -> None:
+def test_hosts_are_reported_word_for_word_as_last_read_by_eye() -> None:
     """`python -m tests.preflight.transcripts` writes a change down: read it in `git diff`."""
-    assert case_transcript(case) == kept_transcripts("cases").get(str(case))
+    assert changed_transcripts("cases") == {}
 
 
 @pytest.mark.parametrize("case", [case for case in CASE_LIST if case.wanted], ids=str)

@@ -87,7 +87,7 @@ def _first_cause_of(heading: str) -> _Told:
 
 @pytest.mark.parametrize("name", AROUND_WHOLE_LOGS)
 def test_a_log_says_the_same_in_whatever_form_it_comes(name: str) -> None:
-    tried = in_turn(_LONG_LOGS, list(AROUND_WHOLE_LOGS).index(name), 12)
+    tried = in_turn(_LONG_LOGS, list(AROUND_WHOLE_LOGS).index(name), 24)
     if name in NAME_A_RANK:
         tried = [heading for heading in tried if "rank" not in _LONG_LOGS[heading]]
     changed = AROUND_WHOLE_LOGS[name]
@@ -96,7 +96,7 @@ def test_a_log_says_the_same_in_whatever_form_it_comes(name: str) -> None:
 
 def test_every_log_is_tried_in_some_form_whatever_logs_are_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
     logs = [f"log {at}" for at in range(100)]
-    for forms, share in ((SEEN_THROUGH, 4), (AROUND_WHOLE_LOGS, 12)):
+    for forms, share in ((SEEN_THROUGH, 4), (AROUND_WHOLE_LOGS, 24)):
         tried = {log for turn in range(len(forms)) for log in in_turn(logs, turn, share)}
         assert tried == set(logs)
         assert in_turn(logs[50:], 5, share) == [log for log in in_turn(logs, 5, share) if log in logs[50:]]

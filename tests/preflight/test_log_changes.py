@@ -3,13 +3,8 @@
 `python -m tests.preflight.transcripts` writes a change down: read it in `git diff`.
 """
 
-import pytest
-
-from tests.preflight.transcripts import kept_transcripts, log_changes
-
-CHANGES = log_changes()
+from tests.preflight.transcripts import changed_transcripts
 
 
-@pytest.mark.parametrize("heading", CHANGES)
-def test_a_changed_log_is_read_as_it_was_last_read_by_eye(heading: str) -> None:
-    assert CHANGES[heading]() == kept_transcripts("log_changes").get(heading)
+def test_changed_logs_are_read_as_they_were_last_read_by_eye() -> None:
+    assert changed_transcripts("log_changes") == {}

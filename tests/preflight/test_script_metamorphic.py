@@ -1,7 +1,6 @@
 """Findings survive changes of a script that change nothing about its fault."""
 
 import ast
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -11,28 +10,10 @@ import pytest
 
 from preflight.script.lint import lint_for
 from preflight.script.rules.registry import Level
-from tests.preflight.script_cases import HERE, read, targets_of
+from tests.preflight.script_cases import read, some_of_each_rule, targets_of
 
 pytestmark = pytest.mark.slow
-
-_PER_RULE = 3
-
-
-def _some_of_each_rule() -> list[Path]:
-    """Return the first scripts of each rule."""
-    chosen: dict[Path, None] = {}
-    held: Counter[str] = Counter()
-    for path in sorted((HERE / "bad").glob("*.py")):
-        codes = set(
-            re.findall(r"[CPDRV]\d{3}", " ".join(re.findall(r"# expect: (.*)", path.read_text("utf-8"))))
-        )
-        if any(held[code] < _PER_RULE for code in codes):
-            held.update(codes)
-            chosen[path] = None
-    return list(chosen)
-
-
-SCRIPTS = _some_of_each_rule()
+SCRIPTS = some_of_each_rule()
 
 
 def _parsed(text: str) -> ast.Module:

@@ -3,14 +3,8 @@
 `python -m tests.preflight.transcripts` writes a change down: read it in `git diff`.
 """
 
-import pytest
-
-from tests.preflight.smi_changes import smi_readings
-from tests.preflight.transcripts import kept_transcripts
-
-READINGS = smi_readings()
+from tests.preflight.transcripts import changed_transcripts
 
 
-@pytest.mark.parametrize("heading", READINGS)
-def test_an_output_is_read_as_it_was_last_read_by_eye(heading: str) -> None:
-    assert READINGS[heading]() == kept_transcripts("smi").get(heading)
+def test_outputs_are_read_as_they_were_last_read_by_eye() -> None:
+    assert changed_transcripts("smi") == {}

@@ -43,11 +43,11 @@ def script_transcript(path: Path, text: str = "") -> str:
 
     `text` is judged as the file's where it is given.
     """
-    text = text or path.read_text(encoding="utf-8")
-    four = lint_for(text, str(path), _FOUR_RANKS, certain=True, find=read)
+    source = text or path.read_text(encoding="utf-8")
+    four = lint_for(source, str(path), _FOUR_RANKS, certain=True, find=read)
     rows = [_finding(each) for each in judged(path, text).findings]
     rows += [f"4 ranks: {row}" for row in map(_finding, four.findings) if row not in rows]
-    rows += _analysis(analyze_script(text, str(path), find=read))
+    rows += _analysis(analyze_script(source, str(path), find=read))
     return "\n".join(rows).replace(f"{path}:", ":").replace(f"{path.parent}/", "").replace(f"{HERE}/", "")
 
 
@@ -154,6 +154,13 @@ WRITTEN: dict[str, Callable[[], dict[str, str]]] = {
     "limits": lambda: {code: limits_transcript(code) for code in sorted(load_checks())},
     "smi": lambda: _made(smi_readings()),
 }
+
+
+def changed_transcripts(name: str) -> dict[str, tuple[str | None, str | None]]:
+    """Return {key: (transcript now, kept one)} where they differ; None is for one that is missing."""
+    made, kept = WRITTEN[name](), kept_transcripts(name)
+    both = ((key, (made.get(key), kept.get(key))) for key in {**kept, **made})
+    return {key: pair for key, pair in both if pair[0] != pair[1]}
 
 
 def main(names: Sequence[str]) -> None:
