@@ -31,6 +31,7 @@ from launcher.errors import CommandRefused
 from launcher.local.home import at_home
 from launcher.local.small_files import read_small_text
 from preflight import regex as re
+from preflight.decide.input_paths import find_input_paths
 from preflight.frozen import dataclass
 from preflight.job import Job
 
@@ -150,10 +151,12 @@ def _validated(
     data["restarts"] = restart.max if restart is not None else 0
     data["resumes"] = restart is not None and bool(restart.resume_args)
     data["args"] = (*(command.args if command else ()), *data.get("args", ()), *overrides.extra_args)
+    job = _job(path.stem, data, command, entered, here)
+    inputs = tuple(each for each in find_input_paths(job) if _is_here(each, entered))
     return RunConfig(
         path.stem,
         path,
-        _job(path.stem, data, command, entered, here),
+        replace(job, local_inputs=inputs),
         named or (LOCALHOST,),
         here,
         restart=restart if restart is not None and restart.max else None,
@@ -163,6 +166,17 @@ def _validated(
         command=command,
         **own,
     )
+
+
+def _is_here(given: str, folder: Path) -> bool:
+    """Whether a path in the arguments exists on this machine."""
+    try:
+        return (folder / Path(given).expanduser()).exists()
+    except (
+        OSError,
+        RuntimeError,
+    ):  # a name that is too long, a folder that is closed, a user that is unknown
+        return False
 
 
 def _job(

@@ -25,6 +25,7 @@ from launcher.remote.pair_reachability import MOST_HOSTS, probe_pairs
 from launcher.remote.reachability import StartProgram, probe_reachability
 from launcher.remote.shards.count import choose_shard_count
 from preflight.decide.deepspeed_config import offload_path
+from preflight.decide.input_paths import find_input_paths, path_on_host
 from preflight.facts.host import HostFacts, Reach
 from preflight.job import Job
 from preflight.probes.request import ENV_NAMES
@@ -124,6 +125,8 @@ def build_agent_request(entry: HostEntry, job: Job, options: PreflightOptions | 
         paths["output"] = job.output_in(workdir)
     if offload := offload_path(job.deepspeed):
         paths["offload"] = posixpath.join(workdir, offload)
+    for number, given in enumerate(find_input_paths(job)):
+        paths[f"input:{number}"] = path_on_host(given, workdir)
     how = options or PreflightOptions()
     earlier = None if how.cache is None else how.cache.earlier(entry)
     env = {**entry.env, **job.env}

@@ -1,11 +1,13 @@
 """Disk: the paths that the job reads and writes, and the script itself."""
 
-from collections.abc import Iterator
+import posixpath
+from collections.abc import Iterator, Mapping
 
-from preflight.checks.finding import Problem, Severity
+from preflight.checks.finding import Problem, Severity, name_some
 from preflight.checks.message_text import format_gib, quote_path
-from preflight.checks.registry import host_check
+from preflight.checks.registry import cluster_check, host_check
 from preflight.checks.unread_facts import unchecked
+from preflight.decide.input_paths import find_input_paths, is_file
 from preflight.facts.host import HostFacts, PathFacts
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
@@ -97,7 +99,7 @@ def there_is_room(paths: tuple[PathFacts, ...], expect: Expect, job: Job) -> Ite
     needed = ("workdir", *_NEEDED) if job.receives_tree else _NEEDED
     for item in sorted(paths, key=lambda item: item.role not in needed):
         mount = (item.source, item.free_mib)
-        if mount in reported:
+        if mount in reported or item.role == "input":
             continue
         where, subject = item.resolved or item.path, f"{item.role} {item.path}".strip()
         if isinstance(item.free_mib, Missing) and item.free_mib.code != "not-supported":
@@ -161,3 +163,60 @@ def the_script_is_there(facts: HostFacts, job: Job) -> Iterator[Problem]:
             severity=None if absent else Severity.UNKNOWN,
             subject=job.script,
         )
+
+
+@cluster_check("DISK004", Severity.WARNING)
+def what_the_arguments_name_is_there(hosts: Mapping[str, HostFacts], job: Job) -> Iterator[Problem]:
+    """A file or directory that the script's arguments let ranks read exists on every host of the launch.
+
+    A rank without it ends, and the others wait for it. gpulaunch compares the hosts with each other and with
+    this machine, and reports a file with data or settings (`.json`, `.parquet`, `.yaml`) that none has. It
+    leaves out options by whose name ranks write, and a directory that no host has: the script may make it.
+
+    Fix: copy it to the hosts that lack it, or name a path on a file system that all hosts share.
+    Source: stat(2) on each host, of paths in the arguments.
+    """
+    for given, option in find_input_paths(job).items():
+        name, local = f"{option} {given}".strip(), given in job.local_inputs
+        asked = {host: item for host, facts in hosts.items() if (item := _input(facts, given)) is not None}
+        have = [host for host, item in asked.items() if item.exists is True]
+        lack = tuple(host for host, item in asked.items() if item.exists is False)
+        for host, item in asked.items():
+            if isinstance(item.exists, Missing):
+                words = f"whether {name} exists is not known: {item.exists.reason}"
+                where = quote_path(item.resolved or item.path)
+                yield Problem(
+                    words, f"on the host: ls -ld {where}; df {where}", given, Severity.UNKNOWN, hosts=(host,)
+                )
+        if not lack or (local and job.receives_tree and not given.startswith(("/", "~"))):
+            continue  # the sync sends it, or says why not
+        if have:
+            message = f"{name} exists on {name_some(have)}, and not on {name_some(lack)}"
+            fix = f"copy it from {have[0]}, or name a path on a file system that all hosts share"
+        elif local:
+            message, fix = f"{name} exists on this machine, and not on {name_some(lack)}", _bring(given)
+        elif is_file(given):
+            place = asked[lack[0]].resolved or asked[lack[0]].path
+            where = "" if place == given else f": it would be {place}"
+            message = f"{name} does not exist on {name_some(lack)}{where}"
+            fix = "correct the path, or copy the file to the host"
+        else:
+            continue
+        yield Problem(message, fix, given, hosts=lack)
+
+
+def _input(facts: HostFacts, given: str) -> PathFacts | None:
+    """Return what a host answered of a path in the arguments, None where it was not asked for it."""
+    items = () if isinstance(facts.paths, Missing) else facts.paths
+    own = (item for item in items if item.role == "input")
+    return next((item for item in own if item.path == given or item.path.endswith(f"/{given}")), None)
+
+
+def _bring(given: str) -> str:
+    """Return how a path of this machine comes to the hosts."""
+    if not given.startswith(("/", "~")):
+        return "run --sync sends it with the local tree; or copy it to the hosts"
+    folder = quote_path(posixpath.dirname(given.rstrip("/")))
+    return (
+        f"rsync -a {quote_path(given.rstrip('/'))} HOST:{folder}/, or name the path that it has on the hosts"
+    )

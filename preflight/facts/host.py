@@ -201,7 +201,7 @@ class PathFacts:
     Of a file system that does not answer (a dead NFS server) every other fact is Missing with code "timeout".
     """
 
-    role: Literal["workdir", "output", "hf_cache", "tmp", "script", "run_dir", "offload"]
+    role: Literal["workdir", "output", "hf_cache", "tmp", "script", "run_dir", "offload", "input"]
     path: str
     resolved: str
     exists: Fact[bool]

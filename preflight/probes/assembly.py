@@ -35,7 +35,7 @@ def assemble_paths(parts: Any, ask: ProbeRequest) -> Any:
         excuse = facts or parts.get(PARTS) or part.get(PARTS) or missing("the paths probe ended early")
         mount = part.get("mount") or {"resolved": resolve(path), "filesystem": excuse, "source": excuse}
         names = ("exists", "writable", "free_mib", "total_mib", "free_inodes_percent")
-        found.append({"role": role, "path": path, **mount, **dict.fromkeys(names, excuse)})
+        found.append({"role": role.partition(":")[0], "path": path, **mount, **dict.fromkeys(names, excuse)})
     return found
 
 

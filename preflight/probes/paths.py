@@ -16,7 +16,7 @@ def probe(ask: ProbeRequest, emit: Emit) -> None:
         emit("paths", role, "mount", _mount_of(resolve(path), mounts))
 
         def look_at(role: str = role, path: str = path) -> None:
-            emit("paths", role, "facts", fact(lambda: _path_facts(role, path, mounts)))
+            emit("paths", role, "facts", fact(lambda: _path_facts(role.partition(":")[0], path, mounts)))
 
         try:
             threads.append(start_thread(look_at))
@@ -72,8 +72,8 @@ def _path_facts(role: str, path: str, mounts: list[tuple[str, str, str]]) -> Jso
     nearest = resolved
     while not os.path.exists(nearest) and nearest != "/":
         nearest = os.path.dirname(nearest)
-    # All but the script are to be directories, which a plain file in the way does not allow even to root.
-    is_wanted = os.path.isdir(nearest) or (role == "script" and nearest == resolved)
+    # All others are to be directories, which a plain file in the way does not allow even to root.
+    is_wanted = os.path.isdir(nearest) or (role in ("script", "input") and nearest == resolved)
     in_way = "" if is_wanted else nearest
     enterable = not os.path.isdir(nearest) or os.access(nearest, os.X_OK)
     room = fact(lambda: os.statvfs(nearest))

@@ -8,7 +8,7 @@ from .earlier_facts import Known, read_known
 from .fact import Json
 
 _DEADLINE_S = 20.0  # when the request names none
-_ROLES = ("workdir", "output", "hf_cache", "tmp", "script", "run_dir", "offload")
+_ROLES = ("workdir", "output", "hf_cache", "tmp", "script", "run_dir", "offload", "input")
 ENV_NAMES = ("HF_HOME", "LD_LIBRARY_PATH", "PYTHONPATH", "TMPDIR", "XDG_CACHE_HOME")
 """Variables of a launch's own by which the probes find what it will use."""
 
@@ -51,8 +51,8 @@ def read_request(request: Json, pynvml: bytes | None) -> ProbeRequest:
 
 
 def asked_paths(ask: ProbeRequest) -> dict[str, str]:
-    """Return {role: path} with the defaults of the roles that have one."""
-    paths = {role: path for role, path in ask.paths.items() if role in _ROLES}
+    """Return {role: path} with the defaults of the roles that have one; "input:0" is the first of a role."""
+    paths = {role: path for role, path in ask.paths.items() if role.partition(":")[0] in _ROLES}
     environ = {**os.environ, **ask.env}
     state = os.environ.get("XDG_STATE_HOME", "")
     # As launcher/onhost/supervisor/run_dir.py has it.
