@@ -10,6 +10,12 @@ from tests.preflight.script_cases import HERE, read, targets_of
 _LOCAL = 'int(os.environ["LOCAL_RANK"])'
 
 FIXES: dict[str, tuple[str, str, str]] = {
+    "R414": (
+        "scheduler_prepared_by_epochs",
+        "model, optimizer, loader, scheduler = accelerator.prepare(model, optimizer, loader, scheduler)",
+        "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)",
+    ),
+    "R415": ("layer_that_nothing_uses", "        self.norm = nn.GroupNorm(4, width)\n", ""),
     "D201": (
         "dev_set_device",
         "import torch\ntorch.cuda.set_device(0)",

@@ -210,7 +210,7 @@ class LibraryModel:
         if isinstance(owner, Element) or thing.kind == "model":
             if name in ("weight", "bias"):
                 if isinstance(owner, Ref) and (text_of(thing.get("__name__")) or "").startswith("torch.nn."):
-                    return Element(owner.id, "parameter")
+                    return Element(owner.id, models.OWN)  # one of the layer's own
                 if isinstance(owner, Element) and owner.what == EACH:
                     return Element(owner.of, "weight")
             known = models.model_attribute(it, owner, name)

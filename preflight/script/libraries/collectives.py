@@ -2,6 +2,7 @@
 
 import ast
 
+from preflight import regex as re
 from preflight.script.interpreter.assignments import put_back
 from preflight.script.interpreter.branch_conditions import RANK_0
 from preflight.script.interpreter.contexts import NO_SYNC
@@ -21,6 +22,7 @@ from preflight.script.interpreter.values import (
     heap_id,
     truth,
 )
+from preflight.script.libraries.casts import members
 
 FORWARD_OF_ONE = "forward of one rank"  # note of where rank 0 alone calls the model inside of DDP
 AROUND = "forward around the wrapper"  # training calls the model in DDP: no exchange
@@ -130,7 +132,7 @@ def note_forward(it: Interpreter, model: Ref | Element, call: Call) -> None:
     if thing is None:
         return
     shared = isinstance(model, Ref) and model.shared
-    wrapped = TRUE in alternatives(thing.get("wrapped"))
+    wrapped = TRUE in alternatives(thing.get("wrapped")) or _is_part_around(it, heap_id(model))
     owned = isinstance(model, Ref) and isinstance(thing.get("accelerator"), Ref)
     if (shared or wrapped or owned) and {"no_grad", RANK_0}.isdisjoint(it.contexts):
         synced = f"{NO_SYNC} {heap_id(model)}" not in it.contexts
@@ -143,6 +145,22 @@ def note_forward(it: Interpreter, model: Ref | Element, call: Call) -> None:
         it.note(FORWARD_OF_ONE, call.place)
     elif thing.get("buffers_of_all") == TRUE and shared:
         it.emit(call.event("buffers", heap_id(model)))
+
+
+_TRAINS_NOTHING = re.compile(r"^forward|^__call__$|generat|sampl|eval|valid|test|infer|predict")
+"""Names of functions that DDP calls itself, or that compute no loss."""
+
+
+def _is_part_around(it: Interpreter, model: int | None) -> bool:
+    """Whether a layer is called of a model in DDP, in no forward() of the script: `ddp.module.head(x)`."""
+    if model is None or not it.state.wrapped or not it.drawn:
+        return False
+    functions = (it.functions[key].node for key in it.stack if key in it.functions)
+    if any(_TRAINS_NOTHING.search(getattr(node, "name", "")) for node in functions):
+        return False
+    heap = it.state.heap.items()
+    wrapped = [number for number, thing in heap if number != model and thing.get("wrapped") == TRUE]
+    return any(model in members(it, number) for number in wrapped)
 
 
 def unsynced(it: Interpreter, _owner: Ref | Element, call: Call) -> Value:

@@ -51,6 +51,8 @@ _PARTS = (
     *("get_classifier", "get_input_embeddings", "get_output_embeddings", "get_submodule", "get_encoder"),
     *("get_decoder", "get_base_model"),
 )
+OWN = "own parameter"  # layer.weight or layer.bias, one of several
+_PARAMETERS = frozenset({"parameter", "parameters", "weight", OWN})
 _ELEMENTS = {
     **dict.fromkeys(("parameters", "trainable_parameters", "get_parameters"), "parameters"),
     **dict.fromkeys(("state_dict", "get_adapter_state_dict"), "state"),
@@ -125,7 +127,7 @@ def moved_model(node: ast.expr) -> ast.expr:
 
 def model_method(it: Interpreter, owner: Ref | Element, name: str, call: Call) -> Value:
     """Carry out a method of a model, or of a submodule or parameters of one."""
-    if isinstance(owner, Element) and owner.what in ("parameter", "data", "parameters", "grad", "weight"):
+    if isinstance(owner, Element) and owner.what in ("data", "grad", *_PARAMETERS):
         return _parameter_method(it, owner, name, call)
     if name == NO_SYNC:
         return it.new(HeapObject(f"{NO_SYNC} {heap_id(owner)}", call.place))
@@ -285,8 +287,7 @@ def attach_adapters(it: Interpreter, model: int, config: Value, call: Call, *, a
 def _add_adapter(it: Interpreter, _owner: Ref | Element, model: int, call: Call) -> None:
     """The add_adapter of transformers and diffusers: float32 or the base's dtype, depending on versions."""
     config = call.get("adapter_config", 0) or call.get("config", 0) or UNKNOWN
-    autocast = call.get("autocast_adapter_dtype") or UNKNOWN
-    attach_adapters(it, model, config, call, autocast=autocast)
+    attach_adapters(it, model, config, call, autocast=call.get("autocast_adapter_dtype") or UNKNOWN)
 
 
 def _call(it: Interpreter, owner: Ref | Element, _model: int, call: Call) -> None:
@@ -341,11 +342,8 @@ def averaged(it: Interpreter, average: Value, model: Value, call: Call, by: str 
 def parameter_assigned(it: Interpreter, owner: Element, name: str, value: Value, place: CodeLocation) -> None:
     """Note `p.requires_grad = ...`, `p.data = ...`, `p.grad.data = ...` for the parameters of a model."""
     if name == "requires_grad":
-        thing = it.thing(owner)
-        if thing is None:
-            return
-        for model in members(it, owner.of):
-            it.change(model, trainable=Const("none" if value == FALSE else "some"))
+        for model in members(it, owner.of) if it.thing(owner) is not None else ():
+            it.change(model, trainable=Const("none" if value == FALSE and owner.what != OWN else "some"))
         return
     dtype = value.get(TENSOR_DTYPE) if isinstance(value, Map) else None
     if owner.what == "weight" and name == "data" and dtype is not None:
@@ -356,7 +354,7 @@ def parameter_assigned(it: Interpreter, owner: Element, name: str, value: Value,
         it.emit(ScriptEvent("parameter data", place, owner.of, None, what, {"dtype": dtype or value}))
         before = it.attr(owner, "optimized", TRUE) != TRUE
         for_step = isinstance(dtype, Dtype) and dtype.name == "float32"
-        if name == "data" and owner.what == "parameter" and dtype is not None and (before or for_step):
+        if name == "data" and owner.what in ("parameter", OWN) and dtype is not None and (before or for_step):
             set_trained_dtype(it, owner.of, dtype)
             it.change(owner.of, recast=FALSE, rounded=NONE)
 
@@ -382,7 +380,7 @@ def model_attribute(it: Interpreter, owner: Ref | Element, name: str) -> Value |
     thing = it.thing(owner)
     if isinstance(owner, Element) and owner.what == "grad" and name == "data":
         return owner
-    if isinstance(owner, Element) and owner.what in ("parameter", "parameters", "weight"):
+    if isinstance(owner, Element) and owner.what in _PARAMETERS:
         if name == "data":
             return Element(model, "data")
         if name == "grad":

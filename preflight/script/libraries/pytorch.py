@@ -389,8 +389,10 @@ def call_by_form(it: Interpreter, name: str, call: Call) -> Value | None:
         return it.new(new_model(call.place, _default_dtype(it, call.place), __name__=Const(name)))
     if root == "timm" and last in ("create_optimizer", "create_optimizer_v2"):
         return _optimizer_of_timm(it, name, call)
-    if name.startswith("torch.optim.lr_scheduler.") or (root == "transformers" and "_schedule" in last):
-        return schedule_of(it, call)
+    if name.startswith("torch.optim.lr_scheduler.") or (
+        root in ("transformers", "diffusers") and "_schedule" in last
+    ):
+        return schedule_of(it, call, last)
     if name.startswith("torch.optim.") and last[:1].isupper():
         ref = it.new(HeapObject("optimizer", call.place))
         _optimizer(it, ref, name, call)

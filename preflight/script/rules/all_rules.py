@@ -9,17 +9,9 @@ MODULES = tuple(
     for name in (
         *("autocast", "autocast_losses", "backward", "checkpoints", "collectives", "data_loaders"),
         *("exchange_arguments", "group_order", "files", "grad_scaler", "graph_flow", "kept_graphs"),
-        *(
-            "local_ranks",
-            "model_wrappers",
-            "models",
-            "optimizer_targets",
-            "placement",
-            "precision",
-            "random_splits",
-        ),
-        *("rendezvous", "runners", "scaler_use", "signatures", "step_order", "syntax", "tensor_devices"),
-        *("versions", "whole_objects", "workers"),
+        *("local_ranks", "model_wrappers", "models", "optimizer_targets", "placement", "precision"),
+        *("random_splits", "rendezvous", "runners", "scaler_use", "schedules", "signatures"),
+        *("step_order", "syntax", "tensor_devices", "unused_layers", "versions", "whole_objects", "workers"),
     )
 )
 

@@ -21,7 +21,7 @@ _UNWRAPS = re.compile(
 _LOADS = re.compile("load_state_dict")
 _MAY_PREFIX = re.compile(r"DataParallel|torch\.compile\(")
 _RENAMES = re.compile(r"[\"'](?:module\.|_orig_mod)|removeprefix|consume_prefix|strict *= *False|\.replace\(")
-_WRAPPERS = re.compile(r"(?:^|\.)(?:DDP|DistributedDataParallel|DataParallel)$")
+_WRAPPERS = re.compile(r"(?:^|[._])(?:DDP|DistributedDataParallel|DataParallel)$")
 _OTHER_WAYS = re.compile(r"(?i)fsdp|deepspeed|num_processes|distributed_type")
 _OF_LIBRARIES = frozenset(
     {"save_pretrained", "push_to_hub", "generate", "resize_token_embeddings", "get_input_embeddings"}
@@ -59,8 +59,13 @@ def not_of_the_wrapper(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
 
 
 def _is_prepared_here(it: Interpreter, owner: str, line: int) -> bool:
-    """Whether the last value that a name gets before a line is one of accelerator.prepare()."""
+    """Whether the last value that a name gets before a line is one of accelerator.prepare().
+
+    An attribute of self gets it in another method, and then nothing else in any that comes later.
+    """
     made = [value for value, at in _values_of(it.nodes, owner) if at < line]
+    if not made and owner.startswith("self."):
+        made = [value for value, _ in _values_of(it.sources.parser.nodes(it.source.tree), owner)]
     return bool(made) and isinstance(made[-1], ast.Call) and getattr(made[-1].func, "attr", "") == "prepare"
 
 
@@ -152,6 +157,7 @@ def _weights(kinds: ByKind) -> tuple[list[_Row], list[_Row]]:
     inner = {id(part) for scope in scopes for part in walk(scope)[1:]}
     for scope in [nodes[0], *scopes]:
         parts = [part for part in walk(scope) if scope is not nodes[0] or id(part) not in inner]
+        parts += [each for each in scopes if scope is not nodes[0]]
         for call in (part for part in parts if isinstance(part, ast.Call)):
             name = getattr(call.func, "attr", "")
             if _is_of_torch(call, "save") and len(call.args) > 1:
@@ -207,28 +213,41 @@ def _owner(value: ast.expr | None) -> ast.expr | None:
 
 def _prefix(parts: list[ast.AST], owner: ast.expr, line: int) -> str | None:
     """Return what is before the names of a model's weights, None where that is not known."""
+    if isinstance(owner, ast.Call):
+        return _made(parts, owner, line)
     if isinstance(owner, ast.Attribute) and owner.attr in ("module", "_orig_mod"):
-        return ""
+        return (_prefix(parts, owner.value, line) or "").partition(f"{owner.attr}.")[2]
     name = ast.unparse(owner)
     for value, at in reversed(_values_of(parts, name)):
-        if at >= line or not isinstance(value, ast.Call):
-            if at < line:
-                return None
+        if at >= line:
             continue
-        maker = ast.unparse(value.func)
-        if _WRAPPERS.search(maker):
-            inner = value.args[0] if value.args else None
-            compiled = isinstance(inner, ast.Name) and _prefix(parts, inner, at)
-            return f"module.{compiled}" if compiled else "module."
-        if _is_of_torch(value, "compile"):
-            inner = value.args[0] if value.args else None
-            wrapped = isinstance(inner, ast.Name) and _prefix(parts, inner, at)
-            return f"_orig_mod.{wrapped}" if wrapped else "_orig_mod."
-        if "prepare" in maker or "setup" in maker:
+        if not isinstance(value, (ast.Name, ast.Attribute, ast.Call)):
             return None
-        if not any(isinstance(part, ast.Name) and part.id == name for part in walk(value)):
-            return ""
+        prefix = _prefix(parts, value, at)
+        changed = isinstance(value, ast.Call) and any(getattr(part, "id", "") == name for part in walk(value))
+        if prefix != "" or not changed:  # of `model = model.to(device)` those of before
+            return prefix
     return None
+
+
+def _made(parts: list[ast.AST], call: ast.Call, line: int) -> str | None:
+    """Return the prefix of what a call makes: a wrapper's, or that of what a function of the file returns."""
+    maker = ast.unparse(call.func)
+    added = "module." if _WRAPPERS.search(maker) else "_orig_mod." if _is_of_torch(call, "compile") else ""
+    if added:
+        inner = call.args[0] if call.args else None
+        return added + ((isinstance(inner, ast.Name) and _prefix(parts, inner, line)) or "")
+    if "prepare" in maker or "setup" in maker:
+        return None
+    own = (part for part in parts if isinstance(part, ast.FunctionDef) and part.name == maker)
+    function = next(own, None)
+    inside = walk(function) if function is not None else []
+    found = {
+        _prefix(inside, part.value, part.lineno)
+        for part in inside
+        if isinstance(part, ast.Return) and part.value
+    }
+    return found.pop() if len(found) == 1 else None if found else ""
 
 
 @rule("C503", "load without map", "write", "early write", "process group", "end")

@@ -1,7 +1,7 @@
 """Rule R404: what all ranks must do together, and only rank 0 does."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from preflight import regex as re
 from preflight.facts.script import CodeLocation
@@ -16,7 +16,7 @@ from preflight.script.libraries.collectives import FORWARD_OF_ONE
 from preflight.script.libraries.pytorch import trained_models
 from preflight.script.rules.certainty import doubted
 from preflight.script.rules.own_decisions import EACH, any_measured, calling, decided_by
-from preflight.script.rules.own_measures import agreed_in, takes_every_nth
+from preflight.script.rules.own_measures import agreed_in, named, takes_every_nth
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import walk
 
@@ -273,7 +273,7 @@ def _left_alone(it: Interpreter) -> Iterator[RuleHit]:
     exits = [(key, places) for key, places in it.notes.items() if isinstance(key, _Exit)]
     for key, (first, *_) in sorted(exits, key=lambda item: item[0].number > 0):  # of loops first
         met = it.notes.get(_MetIn(key.place, key.number), [])
-        met = [place for place in met if key.own != "turn" or _follows(place, first)][:1]
+        met = [place for place in met if key.own != "turn" or _follows(it, place, first)][:1]
         parted = key.others or _Exit(key.place, key.number, others=True) in it.notes
         if met and not parted and first not in told:
             told.add(first)
@@ -281,9 +281,23 @@ def _left_alone(it: Interpreter) -> Iterator[RuleHit]:
             yield RuleHit(first, message, _AGREED if key.own else _TOGETHER, Level.WARNING, tuple(met))
 
 
-def _follows(place: CodeLocation, left: CodeLocation) -> bool:
-    """Whether something comes behind a `continue`, in its own file: of other code it is not known."""
-    return place.path == left.path and place.line > left.line
+def _follows(it: Interpreter, place: CodeLocation, left: CodeLocation) -> bool:
+    """Whether something comes behind a `continue`: below it, or in a function called below it."""
+    if place.path == left.path and place.line > left.line:
+        return True
+    parser, source, other = it.sources.parser, it.sources.get(left.path), it.sources.get(place.path)
+    if source is None or other is None:
+        return False
+    function = _innermost(parser.of_kinds(other.tree, ast.FunctionDef), place.line)
+    loop = _innermost(parser.of_kinds(source.tree, ast.For, ast.While), left.line)
+    name = getattr(function, "name", "")
+    calls = (node for node in (walk(loop) if name and loop else ()) if isinstance(node, ast.Call))
+    return any(named(call) == name and call.lineno > left.line for call in calls)
+
+
+def _innermost(nodes: Iterable[ast.stmt], line: int) -> ast.stmt | None:
+    around = (node for node in nodes if node.lineno <= line <= (node.end_lineno or 0))
+    return max(around, key=lambda node: node.lineno, default=None)
 
 
 def _without_rank_0(it: Interpreter) -> Iterator[RuleHit]:

@@ -7,7 +7,17 @@ from preflight import regex as re
 from preflight.script.interpreter.classes import method_of
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import NONE, UNKNOWN, Const, Device, Func, Ref, Value, alternatives
+from preflight.script.interpreter.values import (
+    NONE,
+    ON_GPU,
+    UNKNOWN,
+    Const,
+    Device,
+    Func,
+    Ref,
+    Value,
+    alternatives,
+)
 from preflight.script.libraries.models import as_device
 from preflight.script.rules.registry import Level, RuleHit, rule
 
@@ -75,12 +85,17 @@ def _uses_of_cuda(it: Interpreter, function: Func, depth: int) -> Iterator[tuple
     own |= {node.arg for node in nodes if type(node) is ast.arg}
     with it.within(info.source, function.frame):
         for node in nodes:
-            if not isinstance(node, ast.Call) or id(node) in branches:
+            if id(node) in branches or not isinstance(node, (ast.Call, ast.Attribute)):
                 continue
-            called = getattr(node.func, "attr", "")
-            if _is_on_gpu(it, node, called, function, own):
+            if isinstance(node, ast.Attribute):
+                uses = _value(it, node, function, own) is ON_GPU
+            else:
+                uses = _is_on_gpu(it, node, getattr(node.func, "attr", ""), function, own)
+            if uses:
                 yield node, info.source.path
                 return
+            if isinstance(node, ast.Attribute):
+                continue
             other = _called_function(it, node, function, own) if depth else None
             if other is not None:
                 yield from _uses_of_cuda(it, other, depth - 1)
