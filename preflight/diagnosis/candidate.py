@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Self
 
 from preflight import regex as re
+from preflight.diagnosis.advice_by_words import NARROWED
 from preflight.diagnosis.exception_origins import calling_library
 from preflight.diagnosis.fix_commands import command_at, command_for, filled_by_itself
 from preflight.diagnosis.lines import Line
@@ -24,48 +25,11 @@ _MISSING_MODULE, _REFUSED_ARGUMENT, _ABORT, _REFUSED_LINE, _NO_PROGRAM = "S89", 
 _GPU_MEMORY, _KILLED, _TIME_LIMIT = "S20", "S70", "S95"
 _BY_SHELL = re.compile(r"(?:.{1,200}: line \d+: +\d+ )?Killed\b")
 _CPU_LIMIT = re.compile(r"^\++ ulimit (?:-\w+ )?-[HS]{0,2}t [1-9]|^cpu time +\(seconds, -t\) +\d")
-TAKEN_FOR_A_COMMAND = re.compile(
-    r": (?:-\S+|[\w.]+=\S*): (?:command )?not found$|: command not found: -|'-[^']*' is not recognized as|Missing expression after unary"
-)
-"""How a shell says that it took an argument for a command."""
 # A heap or a stack that the C library found corrupt. Any other abort is how a program ends for a reason of its own.
 _CORRUPT = re.compile(r"corrupt|\b(?:free|malloc|realloc)\(\): |munmap_chunk\(\)|stack smashing")
 # The system's words for a failed call, of which its caller alone knows what it was for.
 _ERRNO_ALONE = re.compile(r"Resource temporarily unavailable|Cannot allocate memory")
 _OF_ERRNO = ("S21", "S48")
-# (row, words of its lines, what they narrow it to, and the fix of that), of which the first that fits counts.
-_NARROWED = (
-    ("S16", re.compile(r"[Nn]o dot product attention"),
-     "TransformerEngine has no attention for these inputs on this GPU: each back end that is installed declines their head sizes, layout, mask or dtype",
-     "its debug lines say why each declines; a newer cuDNN or flash-attn takes more, padded batches (bshd, sbhd) more than packed ones (thd)"),
-    ("S22", re.compile(r"\[cudnn_frontend\]|cuDNN Frontend"),
-     "cuDNN has no kernel for this operation (its sizes, dtype and mask) on this GPU, or another cuDNN is loaded than the one that it was built with",
-     "another back end for that operation, or a newer cuDNN; print(torch.backends.cudnn.version()) shows which is loaded"),
-    ("S32", re.compile(r"\bHIP\b|\bhip[A-Z]|\bHSA_|\bgfx\d|rocBLAS|Tensile"),
-     "this build of torch, or of an extension, has no code for this AMD GPU",
-     "a torch for ROCm whose torch.cuda.get_arch_list() has its gfx; HSA_OVERRIDE_GFX_VERSION takes code of a near relative (10.3.0 for gfx103x, 11.0.0 for gfx110x), and is to be unset where it names another"),
-    ("S33", re.compile(r"CUDA (?:driver )?error: invalid argument|cudaErrorInvalidValue|CUDA_ERROR_INVALID_VALUE"),
-     "a CUDA call refused what it was given: a size of 0 or less, memory that was freed, lies on another GPU or is not this process's, or something that this driver does not have",
-     "CUDA_LAUNCH_BLOCKING=1 shows which call; where it shares memory between processes or hosts, try without expandable_segments and with NCCL_P2P_DISABLE=1"),
-    ("S44", re.compile(r"\bFailedScheduling\b|nodes are available: \d"),
-     "no node of the cluster has free what the pod asks for, or none of those that it may use",
-     "ask for less, wait until a node is free, or correct the pod's nodeSelector and tolerations; a GPU counts only where the device plugin runs (kubectl describe node NODE)"),
-    ("S71", re.compile(r"Fatal Python error: Seg"),
-     "native code crashed: an extension built for another version, the driver, numpy; the stack below the message shows who called it",
-     "reinstall the package of the innermost call, in a build for this Python, torch and driver"),
-    ("S72", re.compile(r"^BrokenPipeError"),
-     "what read the run's output ended before it: a pager, head, tee or the terminal that it was piped to",
-     "write the output to a file, or start it with gpulaunch run, which keeps it"),
-    ("S78", re.compile(r"^(?:\^C)?KeyboardInterrupt\b", re.MULTILINE),
-     "a person stopped the run (Ctrl-C, or a notebook's stop): the traceback shows where it was then",
-     "resume from the last checkpoint; where it was stopped because it hung, the shown line is where to look"),
-    ("S104", re.compile(r"require users to upgrade torch"),
-     "the installed transformers reads .bin and .pt files with torch 2.6 or newer alone (CVE-2025-32434), and this torch is older",
-     "a newer torch; weights as safetensors need none, but optimizer.pt, scheduler.pt and rng_state.pth of a checkpoint do"),
-    ("S113", TAKEN_FOR_A_COMMAND,
-     "the command in the start script ends too early: the shell takes an argument of its next line for a command",
-     "end each line of the command but the last as its shell continues one (\\ in sh, ^ in cmd, ` in PowerShell), and with nothing behind that"),
-)  # fmt: skip
 _NOT_ACTIVATED = re.compile(
     r"^CondaError: Run 'conda init' before|to use 'conda activate'|^Environment(?:Name|Location)NotFound|\bactivate: No such file or directory$|\bconda: command not found$"
 )
@@ -205,13 +169,13 @@ def _as_said(row: Signature, cause: Cause, shown: Sequence[Line], course: RunPro
     ):
         said = f"a process was killed, as the kernel does at the limit of CPU time that line {number} shows"
         return replace(cause, code=by.code, slug=by.slug, cause=said, fix=by.fix, command="")
-    if row.code == _ABORT and not _CORRUPT.search(text):
-        return replace(cause, confidence="possible")
-    if row.broad and row.code in _OF_ERRNO and all(_ERRNO_ALONE.search(line.text) for line in shown):
-        return replace(cause, confidence="possible")
-    narrowed = (words for code, pattern, *words in _NARROWED if row.code == code and pattern.search(text))
-    said, fix = next(narrowed, (cause.cause, cause.fix))
-    return replace(cause, cause=said, fix=fix)
+    unclear = row.code == _ABORT and not _CORRUPT.search(text)
+    if row.broad and row.code in _OF_ERRNO:
+        unclear = all(_ERRNO_ALONE.search(line.text) for line in shown)
+    narrowed = (words for code, pattern, *words in NARROWED if row.code == code and pattern.search(text))
+    said, fix = next(narrowed, ("", ""))
+    sure: Confidence = "possible" if unclear else cause.confidence
+    return replace(cause, cause=said or cause.cause, fix=fix or cause.fix, confidence=sure)
 
 
 def _not_activated(lacking: Line, course: RunProgress) -> Line | None:

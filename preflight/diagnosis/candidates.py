@@ -5,7 +5,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from preflight import regex as re
-from preflight.diagnosis.candidate import TAKEN_FOR_A_COMMAND, Candidate, candidate_of_row
+from preflight.diagnosis.advice_by_words import TAKEN_FOR_A_COMMAND
+from preflight.diagnosis.candidate import Candidate, candidate_of_row
 from preflight.diagnosis.exception_origins import is_of_another_package, row_over_words, words_of
 from preflight.diagnosis.exception_shapes import chains_of
 from preflight.diagnosis.lines import Line

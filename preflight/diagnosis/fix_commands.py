@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from shlex import quote
 
 from preflight import regex as re
+from preflight.diagnosis.advice_by_words import COMMANDS
 from preflight.facts.package_names import package_of_module
 
 _RENAMED = {
@@ -22,7 +23,6 @@ _OLDER = {
     "use_cpu": "no_cuda",
     "dtype": "torch_dtype",
 }
-ACTIVATE_CONDA = 'eval "$(conda shell.bash hook)" && conda activate ENV, in the script that starts the run'
 _ARGUMENT = re.compile(r"unexpected keyword argument ['\"]?(\w+)")
 _PORT = re.compile(
     r"port[`'\": =]+(\d{2,5})\b|\]?:(\d{4,5})\b(?=.{0,40}(?:in use|EADDR|errno))|[Pp]ort `?(\d{2,5})"
@@ -51,7 +51,6 @@ _SET_VARIABLE = re.compile(
     r"\benvironment variable ['\"`]?([A-Z][A-Z0-9_]{2,60})['\"`]? (?:to|=|as) "
     r"(?:(?P<quote>['\"`])([\w.:/-]{1,60})(?P=quote)|(\d[\w.:/-]{0,60}\b|[Tt]rue\b|[Ff]alse\b))"
 )
-_NEWER_PTXAS = "export TRITON_PTXAS_PATH=/usr/local/cuda/bin/ptxas"
 _UNITS_PER_GIB = {"G": 1.0, "M": 1024.0, "K": 1024.0**2}
 _MUCH, _OTHERS_HOLD_GIB, _NEARLY_ALL = 0.2, 2.0, 0.9
 """Share of a GPU's memory, and GiB: what CUDA itself takes for a process is less; and a share that leaves others none."""
@@ -61,165 +60,6 @@ _CHANNELS = re.compile(r"expected input\[.{1,60}\] to have (\d+) channels, but g
 _FILE = re.compile(r"(?<!File )['\"](/[^'\"\n]+)['\"]")
 
 
-_BY_WORDS: dict[str, tuple[tuple[str, str], ...]] = {
-    "S08": (
-        (r"[Ii]ndex put requires", "target[index] = values.to(target.dtype), under autocast too"),
-        (r"nll_loss\w*\W+not implemented for", "targets.long(): a loss over classes takes their numbers as int64"),
-        (r"not implemented for '(?:Bool|Byte|Char|Short|Int|Long)'|floating point or complex", "x.float() before it: the operation takes no integers"),
-        (r"not implemented for 'Float8", "x.to(torch.bfloat16) before it: float8 is stored and multiplied (torch._scaled_mm), and has no other arithmetic"),
-        (r"\bDouble\b|float64|DoubleTensor", "x = x.float() where the input is made: NumPy's and Python's numbers are float64"),
-    ),
-    "S16": (
-        (r"undefined symbol|cannot open shared object", "python -m pip install --force-reinstall --no-deps --no-cache-dir --no-build-isolation flash-attn"),
-        (r"[Nn]o dot product attention", "export NVTE_DEBUG=1 NVTE_DEBUG_LEVEL=2"),
-        (r"[Nn]o available kernel", "the warnings above say why each kernel declines; allow another one: sdpa_kernel([..., SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH])"),
-    ),
-    "S20": (
-        (r"\bResourceExhaustedError\b|tensorflow[./]", "export TF_GPU_ALLOCATOR=cuda_malloc_async helps where memory is in pieces"),
-        (r"stream executor", "nvidia-smi shows who holds that GPU: it had no room to start CUDA"),
-        (r"\bRESOURCE_EXHAUSTED\b|\bjaxlib\b", "jax.checkpoint on the layers keeps less for the backward; donate_argnums of jit frees the state that a step replaces"),
-        (r"cache blocks|KV cache", "a larger gpu_memory_utilization (vLLM's share of the whole GPU, its weights included), a smaller max_model_len, or more GPUs (tensor_parallel_size)"),
-        (r"--mem-fraction", "a larger --mem-fraction-static (SGLang's share of the GPU for weights and cache), or more GPUs (--tp)"),
-        (r"\bOut of GPU memory\b", "CUDA.memory_status() shows what is held; CUDA.reclaim() behind GC.gc() gives it back"),
-    ),
-    "S18": ((r"returned nan values in its", "the traceback of the forward above it names the line: an eps or a clamp before its sqrt, log, power, norm or division"),),
-    "S22": (
-        (r"fused_attn|transformer_engine", "export NVTE_FUSED_ATTN=0"),
-        (r"cudnn_frontend|cuDNN Frontend", "torch.backends.cuda.enable_cudnn_sdp(False) where attention asked for it; a newer cuDNN (nvidia-cudnn-cuNN) knows newer GPUs"),
-        (r"\b[Xx][Ll][Aa]\b|/xla/|jax", "export XLA_PYTHON_CLIENT_PREALLOCATE=false (JAX takes 75 % of a GPU at its start); nvidia-smi shows what else is on it"),
-    ),
-    "S21": ((r"WinError 1455|error code: <1455>|paging file", "let Windows manage the size of the paging file, on a disk with room; DataLoader(num_workers=0)"),),
-    "S26": (("", "gradient_checkpointing_kwargs={'use_reentrant': False}"),),
-    "S32": (
-        (r"\bhip|\bHIP\b|\bHSA_|\bgfx\d", "rocminfo | grep -m1 gfx names the architecture that the build must have"),
-        (r"option 'gpu-name'", _NEWER_PTXAS),
-        ("", "python -c 'import torch; print(torch.cuda.get_arch_list(), torch.cuda.get_device_capability())'"),
-    ),
-    "S31": ((r"Attempting to deserialize", "torch.load(FILE, map_location='cpu'), then move it to the rank's GPU"),),
-    "S37": (
-        (r"Unable to initialize backend '(?!cuda|gpu)", "unset JAX_PLATFORMS JAX_PLATFORM_NAME: they name a kind of device that this host or this jaxlib does not have"),
-        (r"stub library", "unset LD_LIBRARY_PATH: it leads to the stubs of the CUDA toolkit, which are for linkers"),
-        (r"Attempting to deserialize", "torch.load(FILE, map_location='cpu') where no GPU is wanted"),
-        (r"select device driver|nvidia-container-cli", "install the driver and the NVIDIA Container Toolkit on the host; docker run --rm --gpus all ubuntu nvidia-smi shows whether they work"),
-        (r"NCCL built in", "init_process_group('gloo') on Windows and macOS, whose torch has no NCCL"),
-    ),
-    **dict.fromkeys(("S38", "S125"), ((r"\bHIP\b|\bhip[A-Z]|\bHSA_|amdgpu|by GPU \W{0,3}node", "export AMD_SERIALIZE_KERNEL=3"), ("", "export CUDA_LAUNCH_BLOCKING=1"))),
-    "S39": (
-        (r"n_classes|[Tt]arget|[Ll]abel", "print(labels.min(), labels.max()) before the loss: 0 to the number of classes - 1, ignore_index aside"),
-        (r"srcIndex|vocab|[Ee]mbedding", "print(input_ids.max()): less than the rows of the embedding (model.resize_token_embeddings(len(tokenizer)))"),
-    ),
-    "S42": ((r"notebook|create new processes", "restart the kernel, and before the launcher or trainer let nothing start CUDA (torch.cuda.*, .to('cuda'), imports that do)"),),
-    "S44": (
-        (r"[Cc]redential|[Mm]unge", "munge -n | ssh NODE unmunge; ssh NODE date"),
-        (r"kubectl|\bpods?\b|kubelet|Error from server|Insufficient \w+(?:\.com/gpu)?$", "kubectl describe pod POD"),
-        (r"plm_rsh_agent|daemon on the local node", "export OMPI_MCA_plm_rsh_agent=sh where the host has no ssh and one process is enough; or uninstall mpi4py, which Lightning and others import"),
-        (r"not enough slots", "mpirun -np N -H HOST:SLOTS,... with a slot for each GPU; --oversubscribe where it counts too few cores"),
-        (r"mpirun|mpiexec|MPI_I(?:nit|NIT)|orted|prte|PMIX|PMI\b", "which mpirun, on every host"),
-        (r"\bqsub\b|\bPBS\b|pbs_", "qstat -xf JOB"),
-        (r"\b(?:srun|sbatch|salloc|slurmstepd)\b", "sinfo -o '%P %l %D %G %N %T' lists partitions, limits and GPUs"),
-    ),
-    "S60": (("", "docker run --ipc=host ..."),),
-    "S61": (("", "DistributedDataParallelKwargs(find_unused_parameters=True)"),),
-    "S43": ((r"generator", "DataLoader(generator=torch.Generator(device='cuda')), or torch.set_default_device back to 'cpu': a sampler draws on the default device"),),
-    "S56": (
-        (r"\b[Nn][Vv][Ll][Ss]\b|nvls\.cc|multicast", "export NCCL_NVLS_ENABLE=0"),
-        (r"Cuda failure 1 'invalid argument'", "export NCCL_CUMEM_ENABLE=0"),
-    ),
-    "S65": (("", "unset PYTHONHOME PYTHONPATH"),),
-    "S66": ((r"NET plugin", "unset NCCL_NET NCCL_NET_PLUGIN: the network that they name is not on this host"),),
-    "S67": (
-        (r"(?i)nvshmem", "export NVSHMEM_DEBUG=WARN; NVSHMEM_IB_ENABLE_IBGDA=0 takes the path that needs no options of the driver (PeerMappingOverride=1)"),
-        (r"[Gg]loo", "ip -br addr names the interfaces: GLOO_SOCKET_IFNAME=IF on every host"),
-        (r"Cannot allocate memory", "ulimit -l unlimited (docker run --ulimit memlock=-1) on every host"),
-        (r"NET/IB|\bibv?_|mlx5|IBV_WC|InfiniBand", "ibstat shows the links; NCCL_IB_DISABLE=1 takes the network without them"),
-    ),
-    # A kernel that was built and does not start is none of a compiler's.
-    "S68": (
-        (r"Python\.h: No such", "sudo apt install python3-dev"),
-        (r"[Nn]inja is required|ninja not being installed|\bninja\b.{0,40}not found|No such file or directory: '\S*ninja'", "python -m pip install ninja"),
-        (r"\bninja\b.{0,4000}non-zero|ninja: build stopped", "rm -r ~/.cache/torch_extensions, then MAX_JOBS=1: the compiler's first error is above this message"),
-        (r"CUDA_HOME|No such file or directory: '\S*nvcc'|CUDA version|MissingCUDA", "install the CUDA toolkit of torch's CUDA version, and set CUDA_HOME"),
-        (r"No such file or directory: '/(?!usr/bin/)\S{1,200}/(?:gcc|g\+\+|clang)", "unset CC CXX, or let them name a compiler of this host (env: of the run config)"),
-        (r"C(?:\+\+)? compiler|CxxCompiler|No such file or directory: '\S*(?:gcc|g\+\+|clang)'|Compiler: \S+ is not found", "sudo apt install g++"),
-        (r"^triton\.compiler\.errors\.CompilationError(?!(?s:.*)(?:_inductor|_dynamo))", "correct the @triton.jit function, or take another version of its package: line and column count from its def, and the last line names the fault"),
-        (r"option 'gpu-name'", _NEWER_PTXAS),
-        (r"cannot find -lcuda\b", "export LIBRARY_PATH=/usr/local/cuda/lib64/stubs"),
-        (r"Triton Error|_inductor|_dynamo|inductor|[Tt]riton", "export TORCHDYNAMO_DISABLE=1"),
-    ),
-    "S70": (("", "sudo dmesg -T | grep -i -E 'killed process|oom'"),),
-    "S71": ((r"Fatal Python error", ""), ("", "export PYTHONFAULTHANDLER=1")),
-    "S75": (("", "ulimit -n 65536"),),
-    "S118": ((r"gloo device", "python -m pip install torch==2.7.1 --index-url URL"),),
-    "S120": (("", "ls -l /dev/nvidia* /dev/dri; id"),),
-    "S121": ((r"[Tt]ensor[Bb]oard", "tensorboard --logdir DIR --port 0 takes a free one"),),
-    "S122": (("", "sudo sysctl fs.inotify.max_user_watches=524288 fs.inotify.max_user_instances=1024"),),
-    "S76": ((r"[Qq]uota|\[Errno 122\]|os error 122", "quota -s"),),
-    "S79": (
-        (r"-8\b|\b136\b|\(8\)|FPE|[Ff]loating|signal:? 8\b", "export PYTHONFAULTHANDLER=1 shows where a whole number was divided by zero (a size, a stride, a count of 0)"),
-        ("", "lscpu | grep -E 'Model name|avx'"),
-    ),
-    "S110": (
-        (r"CondaError: Run|to use 'conda activate'", ACTIVATE_CONDA),
-        (r"Environment(?:Name|Location)NotFound", "conda env list names those that this host has"),
-        (r"modulefile|Lmod has detected", "module spider NAME lists its versions, and what each wants loaded before"),
-    ),
-    "S113": (
-        (r"\\r\W|\^M|^(?:: |': )", "sed -i 's/\\r$//' SCRIPT takes the line ends of Windows away"),
-        (r"' is not recognized as|Missing expression after unary", "write the command in one line: cmd continues a line with ^, PowerShell with `, and neither with \\"),
-        (r"[=-]\S{0,80}: (?:command )?not found$|not found: -", "end the line above that argument with \\ as its last character: a blank or a comment behind it ends the command"),
-    ),
-    "S115": (
-        (r"[Pp]ermission|\b403\b|[Ff]orbidden", "wandb login --relogin, with entity= and project= of wandb.init (or WANDB_ENTITY) that this login may write to"),
-        (r"[Ww]andb.{0,200}(?:[Kk]ey|[Ll]og ?in|[Pp]ermission|[Aa]uthent|[Ee]ntity|\b40[13]\b)", "wandb login"),
-        (r"[Ww]andb", "export WANDB_MODE=offline"),
-    ),
-    "S81": (
-        (r"\b429\b|Too Many Requests|\bSlowDown\b", "HF_HUB_OFFLINE=1 after one download: each rank of each host asks the server otherwise"),
-        (r"\b(?:boto\w*|aio\w*|s3\w*)\b|ExpiredToken", "aws sts get-caller-identity on every host shows whose credentials it has, and whether they expired"),
-        (r"^azure\.|\bazure\.core\.", "az login, or a SAS token that has not expired, on every host"),
-        (r"\bgoogle\.|\bgcsfs\b|gs://", "gcloud auth application-default login, or GOOGLE_APPLICATION_CREDENTIALS=KEY.json, on every host"),
-    ),
-    "S82": ((r"\bCAS (?:service|client)|\bxet\b", "export HF_HUB_DISABLE_XET=1"),),
-    "S84": ((r"[Nn]o (?:valid )?checkpoint found in", "leave resume_from_checkpoint out of a first start: the output directory holds no checkpoint-N yet"),),
-    "S88": (
-        (r"Missing key\(s\)[^\n]{0,40}\"module\.", "load into model.module: the model is wrapped (DataParallel, DDP), the checkpoint is of the model within"),
-        (r"(?:Unexpected|unexpected) key(?:\(s\))?[^\n]{0,40}\"(module|_orig_mod)\.", "{key.removeprefix('module.').removeprefix('_orig_mod.'): value for key, value in state.items()}"),
-        (r"Unexpected key\(s\)[^\n]{0,4000}\"(?:epoch|iteration|global_step|optimizer\w*|state_dict|model|\w+_state_dict)\"", "the file holds more than weights: load_state_dict(checkpoint['...']) with one of the keys that are unexpected"),
-    ),
-    "S91": (("", "python -m pip install -U bitsandbytes"),),
-    "S92": (
-        (r"_(?:doc|sample|shuffle)_(?:idx|index)\.npy", "an index cache on storage that all hosts share (--data-cache-path): rank 0 builds it on its own host alone"),
-        (r"binascii\.Error|existing deepspeed config", "ls -l CONFIG.json on every host: DeepSpeed takes a path that does not exist for a config in base64"),
-    ),
-    "S98": (
-        (r"XLA_FLAGS", "take that flag out of XLA_FLAGS (env: of the run config): the installed jaxlib does not know it"),
-        (r"\b(?:hydra|omegaconf)\.errors\.|in struct|Missing key |unknown key in a struct|Could not override|You must specify|Primary config", "python SCRIPT --cfg job shows the config; KEY=VALUE sets a key of it, +KEY=VALUE adds one"),
-        (r"error: .{0,80}--local[-_]rank", 'read LOCAL_RANK from the environment, or add_argument("--local-rank", "--local_rank", type=int)'),
-        (r"(?:torchrun|\b(?:run|launch)\.py): error: unrecognized arguments: (?:.{0,80} )?--(?:nproc-per|node-rank|rdzv-|master-|max-restarts|monitor-interval|start-method|log-dir|no-python|run-path)", "write its - as _ (--nproc_per_node), which every torchrun takes: torch before 2.0 knows no other"),
-        (r"(?<!launch)\.py: error: unrecognized arguments: .{0,80}(?:torch\.distributed|--(?:nproc|nnodes|node|rdzv|master|use|standalone|num_(?:processes|machines)|main_process|multi_gpu)[\w-]*)\b", "the launcher's options belong before the script: torchrun --nproc_per_node N SCRIPT ARGUMENTS"),
-    ),
-    "S95": ((r"Signal 10\b|-10\b", "signal.signal(signal.SIGUSR1, save_and_exit): a process that does not catch the warning of --signal=USR1@SECONDS ends by it"),),
-    "S97": ((r"\b[Kk]ernel (?:crashed|appears to have died|has died|died)\b", "jupyter nbconvert --to script NOTEBOOK.ipynb, then python -X faulthandler NOTEBOOK.py; sudo dmesg -T | grep -i oom"),),
-    "S99": (
-        (r"\bAlgorithmError\b|\bExecuteUserScriptError\b", "aws logs tail /aws/sagemaker/TrainingJobs --since 1d --log-stream-name-prefix JOB, whose streams end in the hosts' names (algo-1)"),
-        (r"\breplica \S{1,40} exited with a non-zero status", "gcloud ai custom-jobs stream-logs JOB, or the log explorer's link in the message"),
-    ),
-    "S100": ((r"Error 2: out of memory", "ulimit -v; free -g; nvidia-smi: a limit of address space, the host's memory or the GPU's leaves CUDA no room to start"),),
-    "S102": ((r"NCCL built in", "init_process_group('gloo'), or run it on Linux (WSL): torch for Windows and macOS has no NCCL"),),
-    "S104": ((r"require users to upgrade torch", "python -m pip install -U 'torch>=2.6' torchvision --index-url URL"),
-             (r"static TLS block", "export LD_PRELOAD=FILE with the library of the message, or import its package before all others"),
-             (r"torchvision|custom C\+\+ ops", "python -m pip install --force-reinstall torch torchvision --index-url URL")),
-    "S108": ((r"Error tokenizing data", "read_csv(..., on_bad_lines='warn') names the lines with more fields than the first: another sep=, or an open quote"),
-             ("", "find DIR -type f -size 0 lists empty files")),
-    "S111": (
-        (r"registry-1\.docker\.io/v2/[\w-]+\.[\w.-]+/", "--container-image=REGISTRY#IMAGE: pyxis separates a registry by #"),
-        (r"returned error code: 40[13]", "the registry's login belongs into ~/.config/enroot/.credentials"),
-        (r"kubelet|ErrImagePull|ImagePullBackOff|Back-off pulling", "kubectl describe pod POD"),
-        (r"[Dd]ocker daemon", "docker info"),
-        (r"\.sif\b", "apptainer inspect IMAGE.sif"),
-    ),
-}  # fmt: skip
-"""By code: (words of a log, what to type), of which the first that fits counts."""
 _WITH_NAME = {
     "S50": (_PORT, "ss -ltnp 'sport = :{0}' on the main host shows who holds port {0}"),
     "S51": (_HOST_AND_PORT, "nc -vz {0} {1}"),
@@ -232,7 +72,7 @@ _WITH_NAME = {
     "S92": (_NO_PARENT, "mkdir -p {0}"),
     "S98": (_SCRIPT, "python {0} --help"),
 }
-"""By code: what to type with the names that a pattern finds in a log, where no words of `_BY_WORDS` fit."""
+"""By code: what to type with the names that a pattern finds in a log, where no words of `COMMANDS` fit."""
 
 
 _MEMORY_AT = (
@@ -250,7 +90,7 @@ _AT_PLACE = {
 
 def command_for(code: str, text: str) -> str:
     """Return what to do, made from a cause's lines (joined); "" where they do not say enough."""
-    said = next((command for words, command in _BY_WORDS.get(code, ()) if re.search(words, text)), "")
+    said = next((command for words, command in COMMANDS.get(code, ()) if re.search(words, text)), "")
     pattern, command = _WITH_NAME.get(code, (None, ""))
     found = pattern.search(text) if pattern else None
     names = [shell_word(group) for group in found.groups() if group] if found else []
