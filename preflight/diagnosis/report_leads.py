@@ -43,7 +43,7 @@ _SENTENCE = re.compile(r"\W{0,3}(?:[A-Za-z]{2,} ){0,2}[A-Za-z]{3,}[!.]+ $")
 
 # What an evaluation, a check or a report prints when it has come to its end.
 RESULT = re.compile(
-    r"(?i)\W*(?:\[[\w ]+\] )?(?:\w+[ _/-])*(?:accuracy|acc|precision|recall|f1|bleu|rouge\w*|wer|cer|mrr|ndcg|auc|perplexity|ppl|score|exact_match|pass|em)(?:@\d+)?\W{1,4}\d[\d./]*\W*$"
+    r"(?i)\W*(?:\[[\w ]+\] )?(?:[^\W_]+[ _/-]+)*(?:accuracy|acc|precision|recall|f1|bleu|rouge\w*|wer|cer|mrr|ndcg|auc|perplexity|ppl|score|exact_match|pass|em)(?:@\d+)?\W{1,4}\d[\d./]*\W*$"
     r"|.{0,40}\b(?:reports?|results?|predictions|docs|metrics)\b.{0,40}\b(?:written|saved|built|stored)\b|.{0,40}\ball \d+ .{1,40}\bpassed$|\d+ (?:matches|results|hits)$"
 )
 
