@@ -36,6 +36,11 @@ _HEAD_OF_TRACEBACK = re.compile(r"Traceback \(most recent call last\):$")
 _IN_SCRIPT = re.compile(
     r' {1,2}File "(?!<string>|<stdin>)[^"]{1,400}", line \d+, in (?:<module>|_run_module_as_main)$'
 )
+# Where Python cannot parse the script that it was given; no heading is above.
+_FILE, _UNPARSED = (
+    re.compile(r' {2}File "[^"]{1,400}", line \d+$'),
+    re.compile(r"(?:Syntax|Indentation|Tab)Error: "),
+)
 _LINK = re.compile(r"During handling of|The above exception")
 _OF_ANOTHER = re.compile(
     r"During handling of|The above exception|Exception (?:in thread|ignored)|Original Traceback|^Process \S+:|Logging error|RemoteTraceback"
@@ -255,9 +260,13 @@ def _after_ended_process(failing: Sequence[Line], end: int) -> int:
 
 
 def _after_whole_traceback(lines: Sequence[Line], failing: Sequence[Line]) -> int:
-    """Return where the last traceback starts, if it is right below another one: a process dies of one only."""
+    """Return where the last traceback starts, if it is right below another one: a process dies of one only.
+
+    Of a script that Python cannot parse it prints no heading.
+    """
     stream = failing[-1].stream
-    if sum(1 for line in failing if line.stream == stream and _HEAD_OF_TRACEBACK.match(line.text)) < 2:
+    of_one = [line for line in failing if line.stream == stream]
+    if sum(1 for line in of_one if _HEAD_OF_TRACEBACK.match(line.text) or _UNPARSED.match(line.text)) < 2:
         return 0
     own = [line for line in lines if line.stream == stream]
     heads = [at for at, line in enumerate(own) if _ended_script(own, at)]
@@ -286,7 +295,12 @@ def _last_of_chain(lines: Sequence[Line], head: int) -> int:
 
 
 def _ended_script(lines: Sequence[Line], head: int) -> bool:
-    """Whether a traceback is linked to none above it, and starts, or the last that is linked to it, in a script itself."""
+    """Whether a traceback is linked to none above it, and starts, or the last that is linked to it, in a script itself, or whether Python could not parse that."""
+    if _FILE.match(lines[head].text) and not any(
+        line.text[:1].isspace() or HEADER.match(line.text) for line in lines[max(0, head - 1) : head]
+    ):
+        end = _end_of_traceback(lines, head)
+        return any(_UNPARSED.match(line.text) for line in lines[end : end + 1])
     if _HEAD_OF_TRACEBACK.match(lines[head].text) is None or any(
         _OF_ANOTHER.search(line.text) for line in lines[max(0, head - 3) : head]
     ):
@@ -297,6 +311,13 @@ def _ended_script(lines: Sequence[Line], head: int) -> bool:
 
 def _started_alike(lines: Sequence[Line], failing: Sequence[Line]) -> int:
     """Return where the last run starts with two lines that came once before anything failed, and again behind it."""
+    if _ended_script(lines, 0) and not _are_launched(
+        lines
+    ):  # a first run that failed before it printed anything
+        behind = _end_of_traceback(lines, _last_of_chain(lines, 0)) + 1
+        lines, failing = lines[behind:], [line for line in failing if line.order >= behind]
+    if not failing:
+        return 0
     shapes = shape("\n".join(line.text[: 2 * _HEAD] for line in lines)).split("\n")
     heads = [each[:_HEAD] for each in shapes]
     places: dict[str, list[int]] = {head: [] for head in heads[:_BEGINNING] if len(head) >= _SHORTEST_LINE}
