@@ -34,7 +34,7 @@ _DATA_WORKER = "pt_data_worker"  # the name torch gives a DataLoader worker's ma
 
 # Linux keeps 15 characters of a process name.
 COMM_LENGTH = 15
-_SYSTEM_COMMS = frozenset(name[:COMM_LENGTH] for name in SYSTEM_NAMES)
+SYSTEM_COMMS = frozenset(name[:COMM_LENGTH] for name in SYSTEM_NAMES)
 
 Identity = tuple[int, int]
 
@@ -99,7 +99,7 @@ def is_half_dead(process: Process) -> bool:
 
 def is_system(process: Process) -> bool:
     """Return whether it belongs to the machine: display server, driver daemon, container service."""
-    return process.comm in _SYSTEM_COMMS or process.pid == INIT_PID
+    return process.comm in SYSTEM_COMMS or process.pid == INIT_PID
 
 
 def is_interactive(process: Process) -> bool:

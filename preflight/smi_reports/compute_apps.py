@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from preflight import regex as re
+from preflight.leftovers.process_tree import COMM_LENGTH, SYSTEM_COMMS
 from preflight.probes.fact import missing
 from preflight.probes.nvidia_smi.values import CUT
 from preflight.smi_reports.csv_dialects import csv_row
@@ -14,10 +15,8 @@ ASKED = rf"{HEADER}|--query-(?:compute-)?apps=[^\n]*\bpid\b[^\n]*\n[^\n,]{{1,80}
 """What asked for the list, above it: the names of its columns, or the command with `noheader`."""
 
 BARE_ROW = r"^[^\S\n]*[1-9]\d*, (?!\d+ %)(\[[\w/ ]+\]|[^,\n]+), (\[[\w/ ]+\]|\d+ MiB)[^\S\n]*$"
-_MAPPED = re.compile(
-    r"^[^\S\n]*(?:/dev/nvidia([\w-]+):[^\S\n]+)?[^\s:]+[^\S\n]+(\d{1,10})[^\S\n]+[.\w]{4}([.m])[^\S\n]+(\S+)",
-    re.MULTILINE,
-)
+_DEVICE_FILE = re.compile(r"^/dev/nvidia(\d{1,4}):(.*(?:\n[^\S\n].*)*)", re.MULTILINE)
+_MAPPED = re.compile(r"[^\S\n](\d{1,10})[^\S\n]+[.\w]{4}m[^\S\n]+(\S+)")
 _QUERY = re.compile(r"--query-(?:compute-)?apps=([\w.,]+)")
 
 
@@ -83,11 +82,10 @@ def _rows(names: list[str], lines: Iterable[str], open_: TruncatedLines) -> list
 def mapped_by(text: str) -> dict[int, dict[int, str]]:
     """Return {number of a device file: {pid: name}} as `fuser -v` lists those that have one mapped.
 
-    All that compute on a GPU have; monitors open it alone.
+    All that compute on a GPU have; monitors open it alone. Desktops and services of NVIDIA are left out.
     """
-    found, number = dict[int, dict[int, str]](), ""
-    for device, pid, mark, name in _MAPPED.findall(text) if "/dev/nvidia" in text else ():
-        number = device or number
-        if mark == "m" and number.isdigit():
-            found.setdefault(int(number), {})[int(pid)] = name
-    return found
+    listed = {int(number): _MAPPED.findall(block) for number, block in _DEVICE_FILE.findall(text)}
+    return {
+        number: {int(pid): name for pid, name in rows if name[:COMM_LENGTH] not in SYSTEM_COMMS}
+        for number, rows in listed.items()
+    }

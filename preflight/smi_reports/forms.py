@@ -11,9 +11,10 @@ from preflight import regex as re
 from preflight.probes.fact import missing
 from preflight.probes.kernel_log_parser import parse_kernel_log
 from preflight.probes.nvidia_smi.tree import tree_driver, tree_gpus
-from preflight.probes.nvidia_smi.values import CUT, NO_PROGRAM, NOT_HELD, find, smi_error, value_of, whole
+from preflight.probes.nvidia_smi.values import CUT, NO_PROGRAM, NOT_HELD, find, value_of, whole
 from preflight.probes.nvidia_smi.xmldoc import xml_tree
 from preflight.smi_reports.compute_apps import ASKED, BARE_ROW, apps_facts
+from preflight.smi_reports.error_texts import ERROR_LINE, OF_CONTAINER, error_facts, note_facts
 from preflight.smi_reports.gpustat import JSON as GPUSTAT_JSON
 from preflight.smi_reports.gpustat import ROW as GPUSTAT_ROW
 from preflight.smi_reports.gpustat import json_tree, rows_tree
@@ -53,21 +54,11 @@ _TABLE_HEAD = re.compile(_HEAD, re.MULTILINE)
 _Q_HEAD = re.compile(r"^=+NVSMI LOG=", re.MULTILINE)
 _ASKED_GPU = re.compile(r"nvidia-smi\b(?=[^\n]* -q)[^\n]* (?:-i|--id)[ =]?(\d{1,2}(?:,\d{1,2})*)(?![\d,:.])")
 WHICH_IS_UNKNOWN = "which is not known"
-_LONGEST_ERROR = 4000  # a page that merely quotes an error message is not a recording of one
-_NOTE = (  # a short text with one behind words and at the end of a line; others are about an error
-    r"\A(?=[\s\S]{0,1000}\Z)(?=[\s\S]*(?:nvidia|NVML|device handle))[\s\S]*"
-    rf"^(?![^\n]*\b(?:if|when|says?)\b)[^\n]*{ERRORS}[^\n\"`*\u201d]*(?:\\n|\W)*?$"
-)
-_ERROR_LINES = 4
-ERROR_LINE = rf"^[^\S\n]*({ERRORS})"
 _ROW = r"^\|[^\S\n]*\d{1,4}[^\S\n]+\S[^|\n]*\|[^\S\n]*(?:[0-9A-F]{4,8}:)?[0-9A-F]{2}:[0-9A-F]{2}\.\d "
 CSV_NAMES = (
     r"^(?![^\n]{0,400}\b(?:pid|retired_pages\.address)\b)(\w[\w.]*( \[[\w/%]+\])?, *)*"
     r"((gpu_)?name|(gpu_)?uuid|index|pci\.bus_id|gpu_bus_id|memory\.(?:total|used))( \[\w+\])?(,|[^\S\n]*$)"
 )
-AT_PROMPT = re.compile(r"(?:\([\w.-]{1,64}\) )?[\w.-]{0,64}[@:~\]][^\n]{0,100}?[$#%>] |[$#%>] ")
-END_OF_ERROR = re.compile(r"\n(?:\n|```)|(?:(?:\\n)+|[\"'`*|\u201d])(?:\W*\n|\W*$)")
-"""An empty line, or marks of a quote, a string or a fence at the end of a line."""
 _STAMP = (
     r"\[[^\[\]\n]{0,40}\d[.:]\d[^\[\]\n]{0,40}\]|<\d+>|\S{3,5} +\d+ [\d:]{8}"
     r"|(?:<\d+>1? ?)?\d{4}-\d\d-\d\d[T ]\S+"
@@ -121,15 +112,9 @@ def _tree_facts(tree: Facts) -> Facts:
 
 
 def _error(text: str) -> Facts | None:
-    """Return the error that nvidia-smi printed, without the prompt and what a session printed before it."""
+    """Return the error that nvidia-smi printed; beside a GPU that is lost, what is known of the others."""
     listed = bare_facts(text) if re.search(ROW, text, re.MULTILINE | re.IGNORECASE) else None
-    if listed is not None:
-        return listed  # beside a GPU that is lost
-    found = re.search(ERROR_LINE, text, re.MULTILINE | re.IGNORECASE) or re.search(ERRORS, text)
-    paragraph = END_OF_ERROR.split(text[found.start() :], maxsplit=1)[0] if found else text
-    lines = [line for line in paragraph.split("\n") if not AT_PROMPT.match(line)][:_ERROR_LINES]
-    excuse = smi_error("\n".join(lines)) if len(text) <= _LONGEST_ERROR else None
-    return None if excuse is None else {"driver": excuse, "gpus": excuse}
+    return listed or error_facts(text)
 
 
 def kernel_facts(text: str) -> Facts:
@@ -378,7 +363,7 @@ FORMS = (
     Form(r"^[^\n]{0,80}nvidia-smi .{0,200}--query-gpu=\S+", _csv),
     Form(CSV_NAMES, _csv),
     Form(ERROR_LINE, _error),
-    Form(rf"^.{{0,400}}?{NO_PROGRAM}", _error),
+    Form(rf"^.{{0,400}}?(?:{NO_PROGRAM}|{OF_CONTAINER})", _error),
     Form(COLLECTED, lambda text: _tree_facts(collected_tree(text))),
     Form(INFORMATION, lambda text: _tree_facts(information_tree(text))),
     Form(TOPOLOGY, lambda text: _tree_facts(topology_tree(text))),
@@ -392,7 +377,7 @@ FORMS = (
     Form(r"^DRIVER version *: *\d", lambda text: {"driver": tree_driver(q_tree(text), "file")}),
     Form(LSPCI, lambda text: {"pci_gpus": lspci_gpus(text)}),
     Form("^WARNING: infoROM", kernel_facts),
-    Form(_NOTE, _error),
+    Form(ERRORS, note_facts),
 )
 """Forms in the order they are tried; XML comes before.
 

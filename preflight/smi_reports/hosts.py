@@ -5,10 +5,9 @@ Lines that carry a host's name, blocks under a line that names one, and prompts 
 
 from collections import Counter
 from collections.abc import Iterator
-from itertools import product
-from math import prod
 
 from preflight import regex as re
+from preflight.decide.host_lists import unfolded
 from preflight.smi_reports.excerpt import ABOUT_GPUS
 from preflight.smi_reports.gpustat import HEAD
 from preflight.smi_reports.surroundings import ERRORS, OF_LOG
@@ -63,9 +62,6 @@ _UNSURE_HEADINGS = tuple(
     )
 )
 """`==== node1 ====`, `# node1`, `HOST=node1`, `node1:` and `node1`: commands have such titles too."""
-_RANGES = re.compile(r"\[([^\[\]]*)\]")
-_WORD = re.compile(r"(?:[^,\[]|\[[^\[\]]{0,4000}\]?)+")
-_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 _MOST_FOLDED = 1024
 _COUNTER = re.compile(r"\d+|(?<=[a-z][-_])[A-Za-z]$")
 """What differs between the names of hosts that are counted: `node-2`, `node-b`."""
@@ -135,30 +131,10 @@ def headed_parts(text: str) -> Parts:
     for heading in _HEADINGS:
         found = list(heading.finditer(text))
         if found:
-            return [(host, block) for name, block in _blocks(text, found) for host in _unfolded(name)]
+            return [
+                (host, block) for name, block in _blocks(text, found) for host in unfolded(name, _MOST_FOLDED)
+            ]
     return []
-
-
-def _unfolded(names: str) -> list[str]:
-    """Return the hosts of `n[1-3],m1`, as clush -b and dshbak fold those that answered the same."""
-    found = list[str]()
-    for name in _WORD.findall(names):
-        parts = [_counted(part) if at % 2 else [part] for at, part in enumerate(_RANGES.split(name))]
-        if len(found) + prod(map(len, parts)) > _MOST_FOLDED:
-            return [names]
-        found += map("".join, product(*parts))
-    return found
-
-
-def _counted(ranges: str) -> list[str]:
-    """Return the numbers of `08-10,12` with their zeros, of anything else itself in its brackets."""
-    spans = [_RANGE.fullmatch(part) for part in ranges.split(",")]
-    counts = [range(int(each[1]), int(each[2] or each[1]) + 1) if each else range(0) for each in spans]
-    if not all(counts) or sum(map(len, counts)) > _MOST_FOLDED:
-        return [f"[{ranges}]"]
-    return [
-        str(at).zfill(len(each[1])) for each, count in zip(spans, counts, strict=True) for at in count if each
-    ]
 
 
 def gpustat_parts(text: str) -> Parts:

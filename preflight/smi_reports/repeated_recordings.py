@@ -31,7 +31,8 @@ _MOMENT = re.compile(
 """When a recording was made: of --query-gpu, and of the others. Sessions hold the times of logins, too."""
 
 OF_SOME = re.compile(
-    r"nvidia-smi\b[^\n]* (?:-i|--id)\b|\b(?:docker|podman|nerdctl|crictl|kubectl|apptainer|singularity|srun) "
+    r"nvidia-smi\b[^\n]* (?:-i|--id)\b"
+    r"|\b(?:docker|podman|nerdctl|crictl|kubectl|apptainer|singularity|enroot|srun) "
     r"[^\n]* (?:\S*/)?(?:nvidia-smi|(?:ba|z)?sh|shell)\b|\b(?:salloc|ssh) "
 )
 """A call for some of a host's GPUs, where others are hidden, or on another host."""
@@ -79,15 +80,13 @@ def latest(trees: list[Tree], texts: list[str], are_whole: Sequence[bool] = ()) 
     most = max(map(len, ids))
     *_, last = longest = [at for at in order if len(ids[at]) == most]
     are_whole = are_whole or [*map(_shows_all, trees)]
-    gone, is_part = _gone(ids[last], ids[newest]), not _are_in_line(ids[last], ids[newest])
-    less = gone or [bus for _, bus, *_ in ids[last][len(ids[newest]) :]]
-    if (
-        less
-        and (is_part or are_whole[newest])
-        and not OF_SOME.search(texts[newest - 1][-_NEAR:] + texts[newest])
-    ):
-        word = LOST if gone else UNLISTED_LATER
-        lost = [dict.fromkeys(_OF_ABSENT, word) | {"pci": {"bus_id": bus}} for bus in less]
+    gone = _gone(ids[last], ids[newest])
+    is_of_some = OF_SOME.search(texts[newest - 1][-_NEAR:] + texts[newest])
+    if is_of_some or trees[newest].get("attached_gpus") == str(most):
+        gone = []
+    if gone and (not _are_in_line(ids[last], ids[newest]) or are_whole[newest]):
+        word = LOST if len(gone) < len(ids[newest]) else UNLISTED_LATER
+        lost = [dict.fromkeys(_OF_ABSENT, word) | {"pci": {"bus_id": bus}} for bus in gone]
         trees[newest]["gpu"] = [*gpus_in(trees[newest]), *lost]
         return newest
     near = [at for at in longest if are_whole[at] and _is_still(trees[at], trees[last])]
@@ -278,11 +277,11 @@ def _are_in_line(left: _Ids, right: _Ids) -> bool:
 
 
 def _gone(many: _Ids, few: _Ids) -> list[str]:
-    """Return the buses of GPUs that are no longer listed where most still are, [] for other lists."""
+    """Return the buses of GPUs that are no longer listed where others still are, [] for other lists."""
     still = {uuid or bus: gpu for gpu in few for uuid, bus, *_ in [gpu]}
     gone = [gpu for gpu in many if (gpu[0] or gpu[1]) not in still]
     kept = tuple(gpu for gpu in many if gpu not in gone)
-    is_part = "" not in still and len(kept) == len(few) > len(gone) and _are_in_line(kept, few)
+    is_part = "" not in still and len(kept) == len(few) > 0 and _are_in_line(kept, few)
     return [bus for _, bus, *_ in gone] if is_part else []
 
 
@@ -301,7 +300,7 @@ def differ(left: str, right: str) -> bool:
 def _identity(gpu: Tree) -> tuple[str, ...]:
     """Return what stays the same of a GPU; "" for what a recording does not say, or cuts short."""
     pci, memory = gpu.get("pci"), gpu.get("fb_memory_usage")
-    uuid, name = str(gpu.get("uuid", "")), str(gpu.get("product_name", ""))
+    uuid, name = str(gpu.get("uuid", gpu.get("gpu_uuid", ""))), str(gpu.get("product_name", ""))
     bus = gpu.get("@id") or (pci.get("bus_id") if isinstance(pci, dict) else None)
     total = str(memory.get("total", "")) if isinstance(memory, dict) else ""
     total = total if _MEMORY.fullmatch(total) else ""

@@ -9,11 +9,9 @@ from preflight import regex as re
 from preflight.probes.nvidia_smi.processes import processes
 from preflight.probes.nvidia_smi.values import NOT_HELD, smi_error
 from preflight.smi_reports.compute_apps import mapped_by, processes_by_gpu
+from preflight.smi_reports.error_texts import AT_PROMPT, END_OF_ERROR, ERROR_LINE
 from preflight.smi_reports.forms import (
-    AT_PROMPT,
     CSV_NAMES,
-    END_OF_ERROR,
-    ERROR_LINE,
     WHICH_IS_UNKNOWN,
     bare_facts,
     gpustat_facts,
@@ -72,6 +70,8 @@ def _last_words(text: str, gpus: list[Facts]) -> Facts | None:
     is_of_other = words.lstrip().startswith("Unable") and not any(
         str(gpu["pci_bus_id"]).endswith(bus[-SHORT_BUS:]) for bus in unreachable(words) for gpu in gpus
     )
+    at_prompt = words.lstrip().startswith("No d") and above and AT_PROMPT.match(above[-1])
+    is_of_other |= bool(at_prompt) and "smi" not in above[-1]  # adb and others print these words, too
     return None if not above or is_told or is_of_other else smi_error(words)
 
 
@@ -142,7 +142,8 @@ def _with_more(facts: Facts, text: str, sections: dict[str, str]) -> Facts:
             shown = gpustat_facts(text)["gpus"]
             gpus += shown[len(gpus) :] if _are_same(gpus, shown[: len(gpus)]) else []
         _add_processes(gpus, text)
-        _add_holders(gpus, mapped_by(text))
+        *_, start = [0, *(head.start() for head in _HEAD.finditer(text))]
+        _add_holders(gpus, mapped_by(text[start:]))  # those before may have ended
     return facts
 
 

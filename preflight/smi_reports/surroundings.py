@@ -96,7 +96,7 @@ _HEAD = re.compile(
 )
 ERRORS = (
     r"(?:NVIDIA-SMI has failed|Failed to (?:initialize|properly shut down) NVML|No devices were found"
-    r"|Unable to determine the |NVIDIA-SMI couldn't find|nvidia-container-cli[^\n]{0,40} error: nvml error)"
+    r"|Unable to determine the |NVIDIA-SMI couldn't find)"
 )
 _TAGGED_ERROR = re.compile(
     rf"^([^\n]{{0,40}}\d\d:\d\d:\d\d[^\n]{{0,40}}?|\S{{1,60}}(?:[:\]>]| {{1,8}}\|) ?){ERRORS}", re.MULTILINE

@@ -10,6 +10,7 @@ OTHER_TABLE = r"^\|[^\S\n]*(?!NVIDIA-SMI\b)(?:[A-Za-z]{2,9}-(?:SMI|ML)|CNMON)\b|
 RECORD = r'\A\s*\{\s*"schema": *"gpulaunch\.record/'
 """It holds strings, of which some would be read."""
 
+_ELSEWHERE = "; save `nvidia-smi -q -x > FILE` on a host with GPUs of NVIDIA: gpulaunch reads no others"
 _OTHERS = {
     r"\A\s*\Z": "is empty",
     r"\A\x1f[\x8b\ufffd]\x08": "is compressed with gzip; unpack it first: gunzip FILE",
@@ -25,12 +26,14 @@ _OTHERS = {
         r"ROCm System Management Interface|^\| AMD-SMI |amdgpu version:|AMD (?:Instinct|Radeon)"
         r"|\bgfx\d{3,4}\b|\bAvgPwr\b|GPU Memory Allocated \(VRAM%\)|\(Sensor (?:edge|junction|mem)\)"
         r"|^device,(?:[^,\n]{0,80}\([^,\n]{0,40}\),?)+[^\S\n]*$"
-    ): "is the output of AMD's tools, and gpulaunch reads those of NVIDIA",
-    r"^\| npu-smi |^\| NPU +Name ": "is the output of npu-smi (Huawei Ascend)",
-    r"^\| HL-SMI |\bAIP-Util\b": "is the output of hl-smi (Intel Gaudi)",
-    r"\bMetaX\b|^\| MX-SMI ": "is the output of mx-smi (MetaX)",
-    r"^\| Device ID \| Device Information|Intel\(R\) Data Center GPU": "is the output of xpu-smi (Intel)",
-    OTHER_TABLE: "is the output of another maker's program, and gpulaunch reads those of NVIDIA",
+    ): f"is the output of AMD's tools{_ELSEWHERE}",
+    r"^\| npu-smi |^\| NPU +Name ": f"is the output of npu-smi (Huawei Ascend){_ELSEWHERE}",
+    r"^\| HL-SMI |\bAIP-Util\b": f"is the output of hl-smi (Intel Gaudi){_ELSEWHERE}",
+    r"\bMetaX\b|^\| MX-SMI ": f"is the output of mx-smi (MetaX){_ELSEWHERE}",
+    r"^\| Device ID \| Device Information|Intel\(R\) Data Center GPU": (
+        f"is the output of xpu-smi (Intel){_ELSEWHERE}"
+    ),
+    OTHER_TABLE: f"is the output of another maker's program{_ELSEWHERE}",
     r"^DCGM_FI_\w+\{|^# HELP DCGM_FI_": "holds metrics of the DCGM exporter",
     (
         r"^\| (?:GPU ID \| Device Information|Diagnostic +\| Result|Health Monitor Report)"

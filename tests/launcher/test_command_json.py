@@ -137,7 +137,7 @@ def test_the_last_lines_of_a_log_are_found_from_its_end(
         (["fetch", "--host"], "ti", ["titan"]),
         (["ps", "--hosts"], "titan,l40s-0", ["titan,l40s-01", "titan,l40s-02"]),
         (["run", "-c"], "my", ["my-train"]),
-        (["run", "--ignore"], "DISK00", ["DISK001", "DISK002", "DISK003"]),
+        (["run", "--ignore"], "DISK00", ["DISK001", "DISK002", "DISK003", "DISK004"]),
         (["explain"], "R1", ["R1"]),
         (["logs"], "la", ["last"]),
         (["logs"], "my-run", ["my-run-1"]),

@@ -18,6 +18,7 @@ LAUNCH = "torchrun --nproc_per_node 2 a.py $X"
     ("text", "message", "fix"),
     [
         (f"if [ -d d ]; then {LAUNCH}; fi", "loop or condition (if)", "bash SCRIPT"),
+        ("srun -w n[4-1] python a.py", "takes names of hosts", "a,b"),
         (f"for X in 1 2; do {LAUNCH}; done", "2 commands, torchrun a.py with 1: 1; 2: 2", "--launch 1"),
         (
             "for L in 1 2; do for S in 3 4 5 6; do torchrun a.py --lr $L --s $S --x; done; done",

@@ -102,3 +102,16 @@ def test_those_that_fuser_names_hold_memory_that_no_listed_process_explains() ->
     found = [gpu.processes for gpu in gpus(f"{_HELD}\n{fuser}/dev/nvidiactl: ann 99 F...m python\n")]
     listed = [each for each in found if not isinstance(each, Missing)]
     assert [[process.pid for process in each] for each in listed] == [[177], []]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{_HELD}\n/dev/nvidia0:  root 41 F...m nvidia-cuda-mps\n               root 42 F...m Xorg\n",
+        f"{_HELD}\n/dev/nvidia0: ann 43 F.... nvtop\n/mnt/data: ann 44 F...m cat\n        bob 46 F...m vi\n",
+        f"/dev/nvidia0:  ann  45 F...m python\n$ kill -9 45\n{_HELD}",
+    ],
+)
+def test_servers_users_of_other_files_and_those_of_an_earlier_list_hold_no_gpu(text: str) -> None:
+    """The memory stays one that no process explains."""
+    assert [gpu.processes for gpu in gpus(text)] == [(), ()]

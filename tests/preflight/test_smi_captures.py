@@ -273,6 +273,12 @@ def test_another_program_or_file_is_named(text: str, words: str) -> None:
         parse_smi(text, "host")
 
 
+def test_a_file_of_another_maker_asks_for_one_of_a_host_with_gpus_of_nvidia() -> None:
+    with pytest.raises(BadInput) as refused:
+        parse_smi("| AMD-SMI 26.0.0 |\n", "host")
+    assert refused.value.fix.startswith("save `nvidia-smi -q -x > FILE` on a host with GPUs of NVIDIA")
+
+
 @pytest.mark.parametrize(
     ("name", "expected"),
     [

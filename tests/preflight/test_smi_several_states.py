@@ -169,6 +169,9 @@ _LOST = "Unable to determine the device handle for GPU0000:{}:00.0: GPU is lost.
         ("$ docker run -d train\n1a2b\n$ nvidia-smi\n" + _MISMATCH, "library-mismatch"),
         ("$ ssh node2 nvidia-smi\n" + _MISMATCH, None),
         ("$ nvidia-smi -i 9\nNo devices were found\n", None),
+        ("$ adb devices\nNo devices were found\n", None),
+        ("$ nvidia-smi -L\nNo devices were found\n", "no-devices"),
+        ("$ docker compose up\nnvidia-container-cli: init error: nvml error: driver not loaded\n", None),
     ],
 )
 def test_an_error_of_a_later_call_is_the_state_of_the_driver(behind: str, code: str | None) -> None:
@@ -311,17 +314,36 @@ def test_a_list_of_gpus_without_their_uuids_names_them() -> None:
     assert all(isinstance(gpu.processes, Missing) for gpu in gpus)
 
 
-@pytest.mark.parametrize("kept", [1, 2])
-def test_gpus_that_the_last_table_lacks_are_not_those_of_the_first(kept: int) -> None:
+@pytest.mark.parametrize("kept", [_BUSES[:1], _BUSES[:2], _BUSES[::2], _BUSES[2:]])
+def test_gpus_that_the_last_table_lacks_are_not_those_of_the_first(kept: tuple[str, ...]) -> None:
     """Where half of them or more are missing, they may be lost, or hidden in a container: it is not known."""
-    text = f"{_table()}\nAnd today:\n\n{_table(buses=_BUSES[:kept], second=9)}"
+    text = f"{_table()}\nAnd today:\n\n{_table(buses=kept, second=9)}"
     gpus = gpus_of(parse_smi(text, "h"))
     assert [isinstance(gpu.name, Missing) and gpu.name.code for gpu in gpus] == (
-        [False] * kept + ["not-asked"] * (4 - kept)
+        [False] * len(kept) + ["not-asked"] * (4 - len(kept))
     )
     assert "the last does not" in str(gpus[-1].processes)
     in_container = text.replace("And today:\n", "$ docker run --gpus 2 cuda:12 nvidia-smi")
     assert not any(isinstance(gpu.name, Missing) for gpu in gpus_of(parse_smi(in_container, "h")))
+
+
+def _q(attached: int, *numbers: int, uuid: str = "GPU-1a7c0de{}-0000-4000-8000-000000000000") -> str:
+    shown = "".join(
+        f"GPU 00000000:{_BUSES[at]}:00.0\n    GPU UUID : {uuid.format(at)}\n    Processes : None\n"
+        for at in numbers
+    )
+    return f"==============NVSMI LOG==============\n\nAttached GPUs : {attached}\n{shown}"
+
+
+def test_a_log_that_counts_more_gpus_than_it_shows_has_lost_none() -> None:
+    facts = parse_smi(_q(4, 0, 1, 2, 3) + _q(4, 2), "h")
+    assert [gpu.processes for gpu in gpus_of(facts)] == [()] * 4
+
+
+def test_logs_with_the_same_buses_and_other_uuids_are_of_two_hosts() -> None:
+    other = "GPU-2b7c0de{}-0000-4000-8000-000000000000"
+    hosts = parse_hosts(_q(4, 0, 1, 2, 3) + _q(4, 0, 1, 2, 3, uuid=other), "h")
+    assert [str(gpus_of(facts)[0].uuid)[:6] for facts in hosts] == ["GPU-1a", "GPU-2b"]
 
 
 def test_before_and_after_name_states_of_one_host() -> None:

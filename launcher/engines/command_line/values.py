@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterator
-from itertools import islice, product
 
 from launcher.engines.command_line.options import ValueKind
 from launcher.engines.command_line.parsed_command import HostFilter, PerNode
 from launcher.errors import CommandRefused
+from preflight.decide.host_lists import unfolded
 from preflight.job import Precision
 
 MOST_PORT = 65535
@@ -129,11 +129,9 @@ def host_slots(name: str, text: str) -> tuple[HostFilter, ...]:
 
 def host_names(name: str, text: str) -> tuple[HostFilter, ...]:
     """Return the hosts of `a,b` or Slurm's `n[01-04,07],m1`, at most MOST_HOSTS."""
-    hosts: list[str] = []
-    for part in re.split(r",(?![^\[\]]*\])", text):
-        hosts += _expanded(part.strip())
-        if len(hosts) > MOST_HOSTS or not all(re.fullmatch(r"[\w.:@-]+", host) for host in hosts):
-            raise CommandRefused(f"{name} is {text!r}, and takes names of hosts", f"write {name} a,b")
+    hosts = [host.strip() for host in unfolded(text, MOST_HOSTS)]
+    if not hosts or not all(re.fullmatch(r"[\w.:@-]+", host) for host in hosts):
+        raise CommandRefused(f"{name} is {text!r}, and takes names of hosts", f"write {name} a,b")
     return tuple(HostFilter(host) for host in dict.fromkeys(hosts))
 
 
@@ -141,23 +139,6 @@ def mapping(_: str, text: str) -> int | None:
     """Return the processes on each node of `ppr:4:node`; None for any other mapping of Open MPI."""
     found = re.match(r"(?:ppr:)?([1-9]\d{0,5}):node\b", text)
     return int(found[1]) if found is not None else None
-
-
-def _expanded(pattern: str) -> list[str]:
-    """Return the names of `n[01-03,7]x`; a pattern that is none is returned as it is."""
-    match = re.fullmatch(
-        r"([^\[\]]*)\[([0-9]{1,6}(?:-[0-9]{1,6})?(?:,[0-9]{1,6}(?:-[0-9]{1,6})?)*)\](.*)", pattern
-    )
-    if match is None:
-        return [pattern]
-    head, ranges, rest = match.groups()
-    numbers: list[str] = []
-    for span in ranges.split(","):
-        low, _, high = span.partition("-")
-        last = min(int(high or low), int(low) + MOST_HOSTS)
-        numbers += [str(number).zfill(len(low)) for number in range(int(low), last + 1)]
-    names = (f"{head}{number}{tail}" for number, tail in product(numbers, _expanded(rest)))
-    return list(islice(names, MOST_HOSTS + 1))
 
 
 def endpoint(name: str, text: str) -> tuple[str, int | None]:
