@@ -1,6 +1,7 @@
 """Run configs: read, overridden from the command line, validated as a whole."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -34,9 +35,11 @@ from preflight import regex as re
 from preflight.decide.input_paths import find_input_paths
 from preflight.frozen import dataclass
 from preflight.job import Job
+from preflight.probes.fact import with_timeout
 
 _OTHER_RENDEZVOUS = re.compile(r"^[ \t]*(?:import|from)[ \t]+(horovod|mpi4py)\b", re.MULTILINE)
 _LARGEST_SCRIPT = 1_000_000
+_LOCAL_LOOK_S = 1.0  # a dead mount of this machine says nothing about the hosts
 _RENDEZVOUS = {
     "horovod": "its ranks meet through horovodrun or MPI, and each of ours would train alone",
     "mpi4py": "its ranks meet through MPI, and each of ours would be a world of its own",
@@ -77,17 +80,17 @@ def load_run_config(name_or_path: str, overrides: Overrides | None = None) -> Ru
     root = read_file(path, mistakes, first_lines="write keys, such as `script: train.py` and `hosts: [a, b]`")
     found = _validated(path, root, overrides, mistakes, path.parent)
     if path.parts[0] != ".." or "/" in name_or_path:
-        return found
+        return _with_local_inputs(found)
     base = path.parents[1]  # found by its name in a folder above
     sync = found.sync and replace(found.sync, source=str(base / at_home(found.sync.source)))
-    return replace(found, base=base, sync=sync)
+    return _with_local_inputs(replace(found, base=base, sync=sync))
 
 
 def build_config_from_script(script: str, overrides: Overrides | None = None) -> RunConfig:
     """Return the run config of a script without a file: all GPUs, else the CPU. Raises ConfigError."""
     values = {"script": script, "gpus": "auto"}
     root = YamlNode({key: YamlNode(value, script, key=key) for key, value in values.items()}, script)
-    return _validated(Path(script), root, overrides, ConfigIssues())
+    return _with_local_inputs(_validated(Path(script), root, overrides, ConfigIssues()))
 
 
 def build_command_config(words: Sequence[str], overrides: Overrides | None = None) -> RunConfig:
@@ -99,7 +102,9 @@ def build_command_config(words: Sequence[str], overrides: Overrides | None = Non
     root = YamlNode({"command": YamlNode(items, COMMAND_SOURCE, key="command")}, COMMAND_SOURCE)
     found = _validated(Path(COMMAND_SOURCE), root, overrides, ConfigIssues())
     path = Path(command_name(cast("ParsedCommand", found.command)))
-    return replace(found, name=path.stem, path=path, job=replace(found.job, name=path.stem))
+    return _with_local_inputs(
+        replace(found, name=path.stem, path=path, job=replace(found.job, name=path.stem))
+    )
 
 
 def _with_command(root: YamlNode, folder: Path, *, for_job: bool) -> tuple[YamlNode, ParsedCommand | None]:
@@ -152,11 +157,10 @@ def _validated(
     data["resumes"] = restart is not None and bool(restart.resume_args)
     data["args"] = (*(command.args if command else ()), *data.get("args", ()), *overrides.extra_args)
     job = _job(path.stem, data, command, entered, here)
-    inputs = tuple(each for each in find_input_paths(job) if _is_here(each, entered))
     return RunConfig(
         path.stem,
         path,
-        replace(job, local_inputs=inputs),
+        job,
         named or (LOCALHOST,),
         here,
         restart=restart if restart is not None and restart.max else None,
@@ -168,15 +172,21 @@ def _validated(
     )
 
 
-def _is_here(given: str, folder: Path) -> bool:
-    """Whether a path in the arguments exists on this machine."""
-    try:
-        return (folder / Path(given).expanduser()).exists()
-    except (
-        OSError,
-        RuntimeError,
-    ):  # a name that is too long, a folder that is closed, a user that is unknown
-        return False
+def _with_local_inputs(found: RunConfig) -> RunConfig:
+    """Return a run config with the paths in its arguments that this machine has and answers for."""
+    tree = Path(at_home(found.sync.source)) if found.sync is not None else found.base
+    start, has = tree / found.job.subdirectory, list[str]()
+
+    def look(paths: Iterable[str]) -> None:
+        for path in paths:
+            # A name that is too long, a folder that is closed, a user that is unknown: none that it has.
+            with suppress(OSError, RuntimeError, ValueError):
+                if (start / Path(path).expanduser()).exists():
+                    has.append(path)
+
+    if inputs := find_input_paths(found.job):
+        with_timeout(_LOCAL_LOOK_S, lambda: look(inputs))
+    return replace(found, job=replace(found.job, local_inputs=tuple(has)))
 
 
 def _job(

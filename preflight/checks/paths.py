@@ -7,7 +7,7 @@ from preflight.checks.finding import Problem, Severity, name_some
 from preflight.checks.message_text import format_gib, quote_path
 from preflight.checks.registry import cluster_check, host_check
 from preflight.checks.unread_facts import unchecked
-from preflight.decide.input_paths import find_input_paths, is_file
+from preflight.decide.input_paths import find_input_paths, path_on_host
 from preflight.facts.host import HostFacts, PathFacts
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
@@ -170,14 +170,15 @@ def what_the_arguments_name_is_there(hosts: Mapping[str, HostFacts], job: Job) -
     """A file or directory that the script's arguments let ranks read exists on every host of the launch.
 
     A rank without it ends, and the others wait for it. gpulaunch compares the hosts with each other and with
-    this machine, and reports a file with data or settings (`.json`, `.parquet`, `.yaml`) that none has. It
-    leaves out options by whose name ranks write, and a directory that no host has: the script may make it.
+    this machine, and reports a file (`.json`, `.yaml`, `.pt`) that none has where its option says that ranks
+    read it (`--config`, `--train_file`). It leaves out options by whose name ranks write, a directory that no
+    host has, which the script may make, and names that a library may look for elsewhere (`yolov8n.pt`).
 
     Fix: copy it to the hosts that lack it, or name a path on a file system that all hosts share.
     Source: stat(2) on each host, of paths in the arguments.
     """
-    for given, option in find_input_paths(job).items():
-        name, local = f"{option} {given}".strip(), given in job.local_inputs
+    for given, said in find_input_paths(job).items():
+        name, local = f"{said.option} {given}".strip(), given in job.local_inputs
         asked = {host: item for host, facts in hosts.items() if (item := _input(facts, given)) is not None}
         have = [host for host, item in asked.items() if item.exists is True]
         lack = tuple(host for host, item in asked.items() if item.exists is False)
@@ -195,7 +196,7 @@ def what_the_arguments_name_is_there(hosts: Mapping[str, HostFacts], job: Job) -
             fix = f"copy it from {have[0]}, or name a path on a file system that all hosts share"
         elif local:
             message, fix = f"{name} exists on this machine, and not on {name_some(lack)}", _bring(given)
-        elif is_file(given):
+        elif said.required:
             place = asked[lack[0]].resolved or asked[lack[0]].path
             where = "" if place == given else f": it would be {place}"
             message = f"{name} does not exist on {name_some(lack)}{where}"
@@ -208,14 +209,16 @@ def what_the_arguments_name_is_there(hosts: Mapping[str, HostFacts], job: Job) -
 def _input(facts: HostFacts, given: str) -> PathFacts | None:
     """Return what a host answered of a path in the arguments, None where it was not asked for it."""
     items = () if isinstance(facts.paths, Missing) else facts.paths
-    own = (item for item in items if item.role == "input")
-    return next((item for item in own if item.path == given or item.path.endswith(f"/{given}")), None)
+    workdir = next((item.path for item in items if item.role == "workdir"), "")
+    places = (given, path_on_host(given, workdir))
+    return next((item for item in items if item.role == "input" and item.path in places), None)
 
 
 def _bring(given: str) -> str:
     """Return how a path of this machine comes to the hosts."""
     if not given.startswith(("/", "~")):
-        return "run --sync sends it with the local tree; or copy it to the hosts"
+        ignored = f"{given} after --set sync.include= where .gitignore leaves it out"
+        return f"run --sync sends it with the local tree ({ignored}); or copy it to the hosts"
     folder = quote_path(posixpath.dirname(given.rstrip("/")))
     return (
         f"rsync -a {quote_path(given.rstrip('/'))} HOST:{folder}/, or name the path that it has on the hosts"

@@ -10,7 +10,8 @@ from preflight.script.source import Finder, Source, Sources
 from preflight.script.syntax_trees import Parser
 
 _GIVES = re.compile(
-    r"(?i)resum|restor|restart|check_?-?point|ckpt|snapshot|(?<![a-z])(?:re)?load(?![a-z])|init[-_]?from|last|latest"
+    r"(?i)^(?!-*sav).*?(?:resum|restor|(?<!lr_)restart|check_?-?point(?!ing)|ckpt|snapshot|init[-_]?from|last(?![-_]?(?:layer|epoch))|latest"
+    r"|(?<![a-z])(?:re)?load(?![a-z]|[-_]?(?:in|best)[-_]))"
 )
 _OPTION = re.compile(r"--(?:resume|restore)(?:[-_](?:from|path|ckpt|checkpoint|file|training)){0,3}")
 # It looks for its last checkpoint itself, or a library that is to do so.
@@ -18,6 +19,8 @@ _FINDS = re.compile(
     r"(?i)auto[-_]?resume|resum\w*[\"']?\s*[:=]\s*(?:True|[\"'](?:auto|last|latest|must|allow)\b)"
     r"|(?:last|latest|newest|recent)_?\w{0,16}(?:ckpt|checkpoint|snapshot|state|model)|(?:find|get)_\w{0,12}(?:ckpt|checkpoint|snapshot)"
     r"|(?:ckpt|checkpoint|snapshot)s?_?(?:latest|last)|\b(?:latest|last)(?:\.\w+)?[\"']|ckpt_path\s*=\s*[\"']\w"
+    r"|\.resum\w*\s*=(?!=)|[=(,]\s*\w+\.resum\w*\s+(?:or|if)\b"  # what was not given is looked for
+    r"|\b(?:exists|is_?file)\([^\n)]{0,60}(?:ckpt|checkpoint|snapshot)(?!\w*(?:dir|folder))"
     r"|LightningCLI|\b(?:max|sorted)\([^\n]{0,60}(?:ckpt|checkpoint)"
 )
 _LOADS = re.compile(
@@ -88,8 +91,10 @@ def _declared(source: Source, sources: Sources) -> Iterator[ResumeSigns]:
 
 def _option(name: str, given: dict[str | None, ast.expr], place: CodeLocation) -> ResumeSigns:
     default, action = given.get("default"), given.get("action")
+    kind = given.get("type")
+    is_number = isinstance(kind, ast.Name) and kind.id in ("int", "float")  # no path, and no switch
     is_empty = default is None or (isinstance(default, ast.Constant) and not default.value)
     is_switch = isinstance(action, ast.Constant) and action.value == "store_true"
     return ResumeSigns(
-        name, not is_switch, place, finds=not is_empty or (action is not None and not is_switch)
+        name, not is_switch, place, finds=not is_empty or is_number or (action is not None and not is_switch)
     )

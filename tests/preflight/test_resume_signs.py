@@ -22,10 +22,15 @@ a = p.parse_args()
         'trainer.fit(model, ckpt_path="last")',
         "LightningCLI(Model)",
         'exp_manager(trainer, {"auto_resume": 1})',
+        "if a.resume is None and files: a.resume = files[-1]",
+        'path = a.resume or os.path.join(a.out, "model.pt")',
+        "torch.load(a.resume if a.resume else a.out)",
+        'if os.path.isfile(os.path.join(a.out, "ckpt.pt")): torch.load(a.out)',
     ],
 )
 def test_a_script_may_look_for_its_last_checkpoint_itself(line: str) -> None:
-    assert not read_resume_signs(OPTION + "torch.load(a.resume)\n", "t.py").finds
+    given = "if os.path.exists(a.checkpoint_dir): pass\nif a.resume or a.test: torch.load(a.resume)\n"
+    assert not read_resume_signs(OPTION + given, "t.py").finds
     assert read_resume_signs(OPTION + line, "t.py").finds
 
 
@@ -69,6 +74,10 @@ def test_the_option_of_a_module_of_its_own_counts_and_what_was_not_read_may_load
     assert read_resume_signs("import company.training\n", "t.py").loads
 
 
+def test_an_option_that_takes_a_number_takes_no_path() -> None:
+    assert read_resume_signs(OPTION.replace("default=None", "type=int, default=0"), "t.py").finds
+
+
 def test_options_for_other_things_are_none() -> None:
     text = (
         'import argparse\np = argparse.ArgumentParser()\np.add_argument("--resume_every", type=int)\nload()\n'
@@ -85,6 +94,13 @@ def test_options_for_other_things_are_none() -> None:
         (("SNAPSHOT_PATH",), True),
         (("--lr", "1e-4", "--data", "d"), False),
         (("--download",), False),
+        (
+            ("--gradient_checkpointing", "--save_ckpt_every=3", "--load_in_8bit", "--load_best_model_at_end"),
+            False,
+        ),
+        (("--lr_restart", "3", "--last_layer", "x"), False),
+        (("--checkpoint_dir", "out"), True),
+        (("--out", "out/save_last"), True),
     ],
 )
 def test_words_of_a_launch_may_give_a_checkpoint(words: tuple[str, ...], *, gives: bool) -> None:
