@@ -12,11 +12,11 @@ INIT_PID = 1
 # What belongs to the machine and never to a job, of any owner.
 SYSTEM_NAMES = frozenset(
     {
-        "Xorg", "Xwayland", "X", "gnome-shell", "kwin_x11", "kwin_wayland", "plasmashell", "gdm-x-session",
-        "sddm", "lightdm", "nvidia-persistenced", "nv-hostengine", "nv-fabricmanager", "dcgm-exporter",
-        "dcgmproftester", "nvidia-cuda-mps-control", "nvidia-cuda-mps-server", "nvidia-smi", "gpud",
-        "containerd", "containerd-shim", "dockerd", "slurmd", "slurmstepd", "systemd", "systemd-logind",
-        "dbus-daemon", "sshd", "sshd-session",
+        "Xorg", "Xwayland", "X", "gnome-shell", "kwin_x11", "kwin_wayland", "plasmashell", "sway",
+        "gdm-x-session", "sddm", "lightdm", "nvidia-persistenced", "nv-hostengine", "nv-fabricmanager",
+        "dcgm-exporter", "dcgmproftester", "nvidia-cuda-mps-control", "nvidia-cuda-mps-server", "nvidia-smi",
+        "gpud", "containerd", "containerd-shim", "dockerd", "slurmd", "slurmstepd", "systemd",
+        "systemd-logind", "dbus-daemon", "sshd", "sshd-session",
     }
 )  # fmt: skip
 

@@ -84,8 +84,8 @@ def mapped_by(text: str) -> dict[int, dict[int, str]]:
 
     All that compute on a GPU have; monitors open it alone. Desktops and services of NVIDIA are left out.
     """
-    listed = {int(number): _MAPPED.findall(block) for number, block in _DEVICE_FILE.findall(text)}
-    return {
-        number: {int(pid): name for pid, name in rows if name[:COMM_LENGTH] not in SYSTEM_COMMS}
-        for number, rows in listed.items()
-    }
+    found = dict[int, dict[int, str]]()
+    for number, block in _DEVICE_FILE.findall(text):
+        rows = _MAPPED.findall(block)
+        found[int(number)] = {int(pid): name for pid, name in rows if name[:COMM_LENGTH] not in SYSTEM_COMMS}
+    return found

@@ -8,6 +8,7 @@ import json
 from typing import Any
 
 from preflight import regex as re
+from preflight.leftovers.process_tree import SYSTEM_NAMES
 from preflight.smi_reports.query_csv import gpu_of_columns
 from preflight.smi_reports.table import MAX_GPUS
 from preflight.smi_reports.truncated_lines import TruncatedLines
@@ -38,9 +39,6 @@ _FULL_COMMAND = re.compile(
 """A line below a row (`--show-full-cmd`), in the order of the row's processes."""
 _NOT_LISTED = "(Not Supported)"
 _SHOWN = ("pid", "command", "gpu_memory_usage")
-_DESKTOP = frozenset(
-    ("Xorg", "Xwayland", "X", "gnome-shell", "kwin_x11", "kwin_wayland", "plasmashell", "sway")
-)
 
 
 def rows_tree(text: str) -> tuple[Tree, dict[int, str]]:
@@ -97,7 +95,7 @@ def _processes(listed: str | None, below: list[tuple[str, str]]) -> tuple[Tree |
 
 
 def _process(pid: str, name: str, used: str) -> Tree:
-    draws = name.rpartition("/")[2] in _DESKTOP
+    draws = name.rpartition("/")[2] in SYSTEM_NAMES
     size = used if used.isdigit() else "N/A"
     return {"pid": pid, "process_name": name or None, "used_memory": size, "type": "G" if draws else "C"}
 

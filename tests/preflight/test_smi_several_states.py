@@ -346,6 +346,15 @@ def test_logs_with_the_same_buses_and_other_uuids_are_of_two_hosts() -> None:
     assert [str(gpus_of(facts)[0].uuid)[:6] for facts in hosts] == ["GPU-1a", "GPU-2b"]
 
 
+def test_a_column_of_hosts_separates_their_rows() -> None:
+    rows = "n1, 0, NVIDIA L4\nn1, 1, NVIDIA L4\nn2, 0, NVIDIA L40S\n"
+    hosts = parse_hosts(f"host, index, name\n{rows}", "h")
+    assert [(facts.host, [gpu.name for gpu in gpus_of(facts)]) for facts in hosts] == [
+        ("n1", ["NVIDIA L4", "NVIDIA L4"]),
+        ("n2", ["NVIDIA L40S"]),
+    ]
+
+
 def test_before_and_after_name_states_of_one_host() -> None:
     text = "".join([*_tagged("before: ", _table()), *_tagged("after:  ", _table(1, second=9))])
     assert _holders(text) == {"h": [1]}
