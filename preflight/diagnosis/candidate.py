@@ -172,7 +172,8 @@ def _as_said(row: Signature, cause: Cause, shown: Sequence[Line], course: RunPro
     unclear = row.code == _ABORT and not _CORRUPT.search(text)
     if row.broad and row.code in _OF_ERRNO:
         unclear = all(_ERRNO_ALONE.search(line.text) for line in shown)
-    narrowed = (words for code, pattern, *words in NARROWED if row.code == code and pattern.search(text))
+    below = course.text_from(shown[:MOST_EVIDENCE])
+    narrowed = (words for code, pattern, *words in NARROWED if row.code == code and re.search(pattern, below))
     said, fix = next(narrowed, ("", ""))
     sure: Confidence = "possible" if unclear else cause.confidence
     return replace(cause, cause=said or cause.cause, fix=fix or cause.fix, confidence=sure)

@@ -38,6 +38,8 @@ _SCRIPT = re.compile(r"(?<![\w./-])([\w./-]+\.py): error: ")
 _HOST_AND_PORT = re.compile(
     r"\(([\w.-]{2,80}), (\d{2,5})\)|\[?\b((?:\d{1,3}\.){3}\d{1,3}|[a-z][\w-]*(?:\.[\w-]+)*)\]?:(\d{4,5})\b(?!\])"
 )
+_SSH_TO = re.compile(r"connect to host (\S{1,80}) port (\d{1,5})")
+_LOCAL = re.compile(r"['\"]((?:/|\.{1,2}/)[^'\"\n]{1,300})['\"]")
 _RAY = re.compile(r"\bray\b|Actor|raylet")
 _POD = re.compile(r"\bPod: ([a-z0-9-]+)\.([\w-]+) exited")
 _OF_MODULE = re.compile(r"AttributeError: (?:partially initialized )?module '([A-Za-z]\w*)' has no attribute")
@@ -55,6 +57,10 @@ _UNITS_PER_GIB = {"G": 1.0, "M": 1024.0, "K": 1024.0**2}
 _MUCH, _OTHERS_HOLD_GIB, _NEARLY_ALL = 0.2, 2.0, 0.9
 """Share of a GPU's memory, and GiB: what CUDA itself takes for a process is less; and a share that leaves others none."""
 _WAITS = re.compile(r"\[Rank (\d{1,6})\] Watchdog caught .{1,60}SeqNum=(\d{1,12}), OpType=(\w{1,40})")
+_BATCH = re.compile(r"world_size (\d{1,9}) != (\d{1,9}) \* (\d{1,9}) \* (\d{1,9})")
+_DIVIDED = re.compile(r"\((\d{1,7})\).{0,60}divisible by.{0,80}?\(?\b(\d{1,7})\b\)?")
+_MOST_DIVIDED = 1_000_000
+_PACKAGE_FRAME = re.compile(r'File "\S*/(?:site|dist)-packages/(\w+)')
 _PRODUCT = re.compile(r"shapes cannot be multiplied \(\d+x(\d+) and (\d+)x\d+\)")
 _CHANNELS = re.compile(r"expected input\[.{1,60}\] to have (\d+) channels, but got (\d+) channels")
 _FILE = re.compile(r"(?<!File )['\"](/[^'\"\n]+)['\"]")
@@ -62,9 +68,12 @@ _FILE = re.compile(r"(?<!File )['\"](/[^'\"\n]+)['\"]")
 
 _WITH_NAME = {
     "S50": (_PORT, "ss -ltnp 'sport = :{0}' on the main host shows who holds port {0}"),
-    "S51": (_HOST_AND_PORT, "nc -vz {0} {1}"),
+    "S49": (_HOST_AND_PORT, "nc -vz {0} {1}"),
+    "S64": (_SSH_TO, "nc -vz {0} {1}"),
+    "S83": (_LOCAL, "ls -ld {0}"),
+    "S94": (_FILE, "ls -ld {0}; id"),
     "S138": (_PORT, "ss -ltnp 'sport = :{0}' on the server's host shows whether it listens"),
-    "S76": (_FILE, "df -h {0}"),
+    "S76": (_FILE, "df -h {0}; df -i {0}"),
     "S78": (_JOB, "sacct -j {0} -X -o JobID,State%40,Elapsed,Timelimit names who cancelled it"),
     "S80": (_REPO, "hf auth login && hf download {0}"),
     "S81": (_REPO, "hf auth login && hf download {0}"),
@@ -202,9 +211,42 @@ def _gib(text: str, before: str, after: str) -> float:
     return float(found[1]) / _UNITS_PER_GIB[found[2]] if found else 0.0
 
 
+def _reach(text: str) -> str:
+    """Return what shows whether a host can be found, or be reached at a port."""
+    found = _HOST_AND_PORT.search(text)
+    host, port = [shell_word(group) for group in found.groups() if group] if found else ("", "")
+    if found and re.search(r"gai error|be retrieved|be resolved|host not found", text):
+        return f"getent hosts {host}"
+    return f"nc -vz {host} {port}" if found else ""
+
+
+def _crashed(text: str) -> str:
+    """Return which package's frame is the innermost one of a stack that faulthandler wrote."""
+    stack = text.partition("Current thread")[2] or text
+    module = _first(_PACKAGE_FRAME, stack)
+    return f"python -m pip show {package_of_module(module) or module} torch numpy" if module else ""
+
+
+def _sizes(text: str) -> str:
+    """Return sizes that fit, by the numbers of a message: DeepSpeed's product, or one number that another does not divide."""
+    if product := _BATCH.search(text):
+        total, micro, steps, ranks = map(int, product.groups())
+        fits = f"train_batch_size {micro * steps * ranks} fits {ranks} ranks"
+        each = micro * steps
+        return fits + (f", {total} wants {total // each}" if each and total % each == 0 else "")
+    divided = _DIVIDED.search(text)
+    whole, part = (int(divided[1]), int(divided[2])) if divided else (0, 0)
+    if not 1 < part <= whole <= _MOST_DIVIDED or whole % part == 0:
+        return ""
+    fitting = ", ".join(str(size) for size in range(1, min(whole, 2 * part) + 1) if whole % size == 0)
+    return f"{whole} is a multiple of {fitting}; multiples of {part} beside it are {whole // part * part} and {(whole // part + 1) * part}"
+
+
 def _waiting(text: str) -> str:
     """Return what ranks wait in, where that differs: they went other ways before, or are of several groups."""
     waits = {rank: f"{kind} {number}" for rank, number, kind in _WAITS.findall(text)}
+    if waits and all(wait.endswith(" 1") for wait in waits.values()):
+        return "gpulaunch bench HOSTS measures the links: the first collective of a group did not end; NCCL_DEBUG=INFO shows the interface, and NCCL_P2P_DISABLE=1 (slower) whether peer-to-peer is at fault"
     shown = ", ".join(f"rank {rank} waits in {wait}" for rank, wait in waits.items())
     differ = len(set(waits.values())) > 1
     return f"{shown}: alike within one group, unless one went another way before" if differ else ""
@@ -227,7 +269,10 @@ def _fitting(text: str) -> str:
 _MAKERS: dict[str, Callable[[str], str]] = {
     "S00": lambda text: _shadowed(text) or _variable(text) or _features(text),
     "S20": _memory,
+    "S50": lambda _text: "ss -ltnp",
+    "S51": _reach,
     "S54": _waiting,
+    "S71": _crashed,
     "S76": lambda _text: "df -h . /tmp",
     "S90": _rename,
     "S92": _missing,
@@ -235,5 +280,6 @@ _MAKERS: dict[str, Callable[[str], str]] = {
     "S98": _option,
     "S99": _ended,
     "S104": _fitting,
+    "S112": _sizes,
 }
 """By code: what makes a command of what a log says, where neither words nor one name do."""

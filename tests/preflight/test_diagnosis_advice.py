@@ -29,6 +29,11 @@ NVSHMEM_CUT = "/b/nvshmem/boot.cpp:99: Message truncated : received 58 bytes ins
 ON_NCCL = "node3:98:141 [2]"
 ON_WINDOWS = FRAMES.replace("/home/ana", "C:\\ana").replace("/", "\\")
 USAGE = "usage: train.py [-h] [--lr LR]\ntrain.py: error: unrecognized arguments:"
+FIRST_CALL = "[rank0]:[E ProcessGroupNCCL.cpp:6] [Rank 0] Watchdog caught collective operation timeout"
+CRASHED = (
+    "Fatal Python error: Segmentation fault\n\nCurrent thread 0x00007f (most recent call first):\n"
+    '  File "/opt/lib/python3.12/site-packages/decord/reader.py", line 5 in get\n'
+)
 REFUSED = "srun: error: Unable to allocate resources:"
 
 
@@ -116,7 +121,7 @@ REFUSED = "srun: error: Unable to allocate resources:"
         ),
         ("ValueError: No valid checkpoint found in output directory (out)", "leave resume_from"),
         (f"triton.runtime.errors.PTXASError: codegen error\n{OLD_PTXAS}", "TRITON_PTXAS_PATH="),
-        ("RuntimeError: makeDeviceForHostname(): unsupported gloo device", "torch==2.7.1"),
+        ("RuntimeError: makeDeviceForHostname(): unsupported gloo device", "torch>=2.10"),
         ("RuntimeError: attention.cu:7: cuDNN Error: [cudnn_frontend] Error: No plans", "cudnn_sdp(False)"),
         ("RuntimeError: fused_attn.cu:7: cuDNN Error: [cudnn_frontend] Error: No plans", "FUSED_ATTN=0"),
         ("Exception: No dot product attention support for the provided inputs!", "NVTE_DEBUG=1"),
@@ -287,6 +292,173 @@ def test_a_command_is_one_of_the_launcher_in_the_log(log: str, command: str) -> 
 )
 def test_advice_fits_the_type_of_an_exception(message: str, fix: str) -> None:
     assert fix in diagnose(f"{FRAMES}{message}\n").causes[0].fix
+
+
+@pytest.mark.parametrize(
+    ("log", "advice"),
+    [
+        (f"{FRAMES}ImportError: /v/libtorch_cuda.so: undefined symbol: ncclMemFree\n", "m.requires('torch')"),
+        (f"{FRAMES}OSError: libnccl.so.2: {NO_LIBRARY}\n", "VLLM_NCCL_SO_PATH=FILE"),
+        (
+            f"{FRAMES}RuntimeError: CUDA error: peer mapping resources exhausted\n",
+            "one process per GPU (torchrun",
+        ),
+        (f"{FRAMES}NotImplementedError: Using RTX 4000 series doesn't support faster\n", "NCCL_IB_DISABLE=1"),
+        (f"{ON_NCCL} NCCL WARN Bootstrap : no socket interface found\n", "ip -br addr on every host"),
+        (f"{ON_NCCL} NCCL WARN Call to socket failed : Too many open files\n", "ulimit -n 65536"),
+        (f"{FRAMES}RuntimeError: Unable to resolve hostname to a (local) address\n", 'getent hosts "$(host'),
+        (
+            f"{FRAMES}RuntimeError: DDP expects same model across all ranks, but Rank 0\n",
+            "named_parameters()",
+        ),
+        (
+            f"{FRAMES}ValueError: output size must be world_size times input tensor size\n",
+            "times the elements",
+        ),
+        (f"{FRAMES}a.DistributedOperationException: inadequate shapes.\n", "pad_across_processes(x, dim=1)"),
+        (
+            f"{ON_NCCL} NCCL WARN NET/IB: Got completion with status=12 error\n",
+            "NCCL_IB_GID_INDEX as show_gids",
+        ),
+        (f"{ON_NCCL} NCCL WARN NET/OFI OFI fi_getinfo() call failed\n", "fi_info -p efa"),
+        (f"{ON_NCCL} NCCL WARN socketStartConnect: Connect to 172.17.0.1<4> failed : x\n", "docker0, usb0"),
+        (f"{FRAMES}RuntimeError: Expected to have finished reduction in the prior iteration\n", "DEBUG=INFO"),
+        (f"{FRAMES}RuntimeError: Cannot use ReduceOp.AVG with Gloo\n", "dist.get_world_size()"),
+        (f"{FRAMES}RuntimeError: No backend type associated with device type cpu\n", "cpu:gloo,cuda:nccl"),
+        (f"{ON_NCCL} NCCL WARN No algorithm/protocol available for function\n", "unset NCCL_ALGO"),
+        (
+            f"{FRAMES}AssertionError: Check batch related parameters. world_size 96 != 4 * 8 * 2\n",
+            "96 wants 3",
+        ),
+        (f"{FRAMES}ValueError: heads (40) must be divisible by parallel size (16).\n", "40 is a multiple of"),
+        (f"{FRAMES}RuntimeError: NCCL error in: a.cpp:1, unhandled cuda error\n", "export NCCL_DEBUG=WARN"),
+        (f"{FRAMES}RuntimeError: NCCL error in: a.cpp:1, unhandled system error\n", "export NCCL_DEBUG=WARN"),
+        ("[Rank 3] Watchdog caught collective operation timeout: Work\n", "gpulaunch stacks RUN"),
+        (f"{FIRST_CALL}: WorkNCCL(SeqNum=1, OpType=ALLREDUCE, NumelIn=1)\n", "gpulaunch bench HOSTS"),
+        ("HCCL: Notify register times out, reason=[x]\n", "HCCL_CONNECT_TIMEOUT=SECONDS"),
+        ("ProcessGroupNCCL's watchdog got stuck for 480 seconds\n", "HEARTBEAT_TIMEOUT_SEC only waits"),
+        (f"{FRAMES}RuntimeError: ncclRemoteError: a call failed\n", "'oom|xid' on their hosts"),
+        (f"{FRAMES}OSError: [Errno 98] Address already in use\n", "ss -ltnp"),
+        (
+            f"{FRAMES}RuntimeError: The IPv6 network addresses of (a, 29500) cannot be retrieved (gai error: -2)\n",
+            "getent hosts a",
+        ),
+        (f"{FRAMES}RuntimeError: Failed to connect to GCS\n", "ray start --head --port=6379"),
+        (f"{FRAMES}OSError: [Errno 99] Cannot assign requested address\n", "ip -br addr lists this host's"),
+        (f"{FRAMES}a.RendezvousClosedError\n", "a new --rdzv-id"),
+        (
+            f"{FRAMES}a.DistStoreError: Timed out after 9 seconds waiting for clients. 1/2 clients joined.\n",
+            "WORLD_SIZE, and",
+        ),
+        (
+            f"{FRAMES}ValueError: rendezvous: environment variable RANK expected\n",
+            "torchrun --nproc_per_node N",
+        ),
+        (f"{FRAMES}ValueError: trying to initialize the default process group twice!\n", "is_initialized()"),
+        (f"{FRAMES}RuntimeError: You must initialize the accelerate state\n", "PartialState()"),
+        ("ana@node2: Permission denied (publickey,password).\n", "ssh-copy-id USER@HOST"),
+        ("Host key verification failed.\n", "ssh-keygen -R HOST"),
+        ("pdsh@node1: node2: rcmd: socket: Permission denied\n", "export PDSH_RCMD_TYPE=ssh"),
+        ("kex_exchange_identification: read: Connection reset by peer\n", "MaxStartups"),
+        ("ssh: connect to host node7 port 22: Connection refused\n", "nc -vz node7 22"),
+        (f"{FRAMES}RuntimeError: received 0 items of ancdata\n", "set_sharing_strategy('file_system')"),
+        (f"{FRAMES}OSError: [Errno 23] Too many open files in system\n", "sysctl fs.file-max"),
+        ("OpenBLAS blas_thread_init: pthread_create failed for thread 2\n", "export OPENBLAS_NUM_THREADS=1"),
+        (f"{FRAMES}RuntimeError: can't start new thread\n", "cat /sys/fs/cgroup/pids.max"),
+        (f"{FRAMES}OSError: [Errno 28] No space left on device: '/o/x'\n", "df -i /o/x"),
+        ("Message: The node was low on resource: ephemeral-storage.\n", "limits.ephemeral-storage"),
+        (
+            f"{FRAMES}BlockingIOError: [Errno 11] unable to lock file, errno = 11\n",
+            "export HDF5_USE_FILE_LOCKING",
+        ),
+        (f"{FRAMES}OSError: [Errno 30] Read-only file system: '/w'\n", "docker -v DIR:DIR:rw"),
+        (f"{FRAMES}OSError: [Errno 107] Transport endpoint is not connected: '/w'\n", "fusermount -u DIR"),
+        ("fusermount3: fuse device not found\n", "--device /dev/fuse"),
+        ("run.sh: line 3: 12 File size limit exceeded(core dumped) python a.py\n", "ulimit -f unlimited"),
+        (f"{FRAMES}_pickle.UnpicklingError: invalid load key, 'v'.\n", "git lfs pull"),
+        (f"{FRAMES}_pickle.UnpicklingError: invalid load key, '<'.\n", "head -c 300 FILE"),
+        (f"{FRAMES}EOFError: Ran out of input\n", "find DIR -size 0"),
+        (
+            f"{FRAMES}OSError: Error no file named model.safetensors found in directory o\n",
+            "merge-weights DIR OUT",
+        ),
+        (f"{FRAMES}ValueError: Can't find 'adapter_config.json' at 'o'\n", "AutoModelForCausalLM.from_"),
+        (
+            f"{FRAMES}Exception: data did not match any variant of untagged enum A\n",
+            "-U tokenizers transformers",
+        ),
+        (f"{FRAMES}ValueError: Couldn't instantiate the backend tokenizer\n", "pip install sentencepiece"),
+        (
+            f"{UNFIT}\n  size mismatch for lm_head.weight: copying a param with shape\n",
+            "resize_token_embeddings(",
+        ),
+        (
+            f"{FRAMES}ValueError: loaded state dict contains a parameter group that\n",
+            "over the same parameters",
+        ),
+        (
+            f"{FRAMES}x.ZeRORuntimeException: checkpoint used a DP world size of 8 but the current\n",
+            "ds_to_universal",
+        ),
+        (
+            f"{FRAMES}mlflow.MlflowException: API request to http://m/ failed with exception\n",
+            "MLFLOW_TRACKING_URI=",
+        ),
+        (f"{FRAMES}openai.AuthenticationError: Incorrect API key provided: x\n", "OPENAI_API_KEY"),
+        (f"{FRAMES}urllib.error.HTTPError: HTTP Error 403: Forbidden\n", "curl -fLO URL"),
+        (
+            f"{FRAMES}datasets.exceptions.DatasetNotFoundError: Dataset 'a/b' doesn't exist\n",
+            "--repo-type dataset",
+        ),
+        (
+            f"{FRAMES}huggingface_hub.errors.OfflineModeIsEnabled: Cannot access\n",
+            "HF_HUB_OFFLINE=0 hf download",
+        ),
+        (f"{FRAMES}requests.exceptions.SSLError: certificate verify failed\n", "SSL_CERT_FILE=/etc/ssl"),
+        (f"{FRAMES}h.HFValidationError: Repo id must be in the form: '/data/m'.\n", "ls -ld /data/m"),
+        (
+            f"{FRAMES}ValueError: Unrecognized configuration class <class 'A'>\n",
+            "AutoModelForImageTextToText",
+        ),
+        (
+            f"{FRAMES}ValueError: Unrecognized model in o. Should have a `model_type`\n",
+            "must have model_type",
+        ),
+        ("bash: ./run.sh: Permission denied\n", "chmod +x FILE"),
+        (f"{FRAMES}PermissionError: [Errno 13] Permission denied: '/r/.cache/a'\n", "HF_HOME"),
+        (
+            "[n:4] Signal: Segmentation fault (11)\n[n:4] [ 0] /x/libnccl.so.2(ncclMnnvlCheck+0x1)\n",
+            "MNNVL_ENABLE=0",
+        ),
+        ("free(): invalid pointer\nAborted (core dumped)\n", "export PYTHONFAULTHANDLER=1"),
+        (CRASHED, "pip show decord"),
+        (
+            "slurmstepd: error: *** JOB 4 ON n CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***\n",
+            "#SBATCH --time=",
+        ),
+        ("Job was active longer than specified deadline\n", "activeDeadlineSeconds"),
+        (
+            "slurmstepd: error: *** STEP 4.0 ON n CANCELLED AT 1 DUE TO NODE FAILURE ***\n",
+            "sbatch --exclude=NODE",
+        ),
+        ("mpirun has detected an attempt to run as root.\n", "--allow-run-as-root"),
+        ("The connection to the server localhost:8080 was refused - did\n", "KUBECONFIG"),
+        ('Error from server (Forbidden): pods is forbidden: User "a" cannot create\n', "kubectl auth can-i"),
+        ("srun: error: cannot find mpi plugin for mpi/pmix\n", "srun --mpi=list"),
+        ("docker: permission denied: the Docker daemon socket at unix:///d.sock\n", "usermod -aG docker"),
+        ("exec /usr/local/bin/entry.sh: exec format error\n", "--platform linux/amd64"),
+        ("docker: Error response from daemon: pull access denied for a/b\n", "docker login"),
+        (
+            f"{FRAMES}RuntimeError: Engine core initialization failed. See root cause above.\n",
+            "EngineCore, pid",
+        ),
+        (f"{FRAMES}RuntimeError: Weight update group already initialized.\n", "restart trl vllm-serve"),
+    ],
+)
+def test_advice_is_that_of_the_alternative_of_a_row(log: str, advice: str) -> None:
+    cause = diagnose(log).causes[0]
+
+    assert advice in f"{cause.fix} {cause.command}"
 
 
 def test_ranks_that_wait_in_different_calls_are_named_beside_each_other() -> None:

@@ -9,10 +9,10 @@ ROWS: tuple[Signature, ...] = (
               r"|Bootstrap ?: .{0,60}mismatched? (?:version|NCCL)|[Mm]ismatch(?:ed)? (?:in )?NCCL|NCCL [\d.]+ .{0,40}(?:but|while) .{0,40}NCCL [\d.]+|wrong NCCL version"
               r"|symbol lookup error: .{0,200}nccl\w+|ncclGetVersion.{0,60}mismatch|found NCCL [\d.]+,? (?:but )?(?:require|need|expect)",
               "different NCCL versions meet: between hosts, or two wheels in one environment",
-              "the same torch on all hosts; pip list | grep nccl must show one", "thread"),
+              "install the same torch on all hosts; pip list | grep nccl must show one wheel", "thread"),
     Signature("S63", "nccl-p2p-unsupported", ROOT, r"RTX (?:3000|4000|5000|6000) series doesn't support faster|peer access is not supported between these two|peer mapping resources exhausted|cudaErrorPeerAccessUnsupported|cudaErrorTooManyPeers",
               "these GPUs have no peer-to-peer over PCIe with this driver, or one process opens it to more than eight others",
-              "NCCL_P2P_DISABLE=1 NCCL_IB_DISABLE=1; one process per GPU instead of DataParallel", "source"),
+              "NCCL_P2P_DISABLE=1 for every rank: data then goes by the host's memory, which is slower; vLLM: --disable-custom-all-reduce", "source"),
     Signature("S116", "nccl-system-error", ROOT,
               r"Bootstrap Root : (?:mismatch in rank count|rank \d+ of \d+ ranks has already checked in)",
               "processes of two launches, or started for different numbers of ranks, meet at one main port",
@@ -43,8 +43,8 @@ ROWS: tuple[Signature, ...] = (
               r"|NCCL WARN Call to connect (?:to \S+ )?(?:returned|failed).{0,60}|NCCL WARN .{0,60}Call to \w+ (?:from|to) \S+ failed ?: .{0,30}(?:timed out|refused|unreachable|No route to host)|169\.254\.\d+\.\d+<\d+>|NCCL WARN NET/(?:IB|Socket|OFI).{0,120}(?:fail|error|timed out|unreachable|[Uu]nable)"
               r"|NCCL WARN socketStartConnect|NCCL WARN socketPollConnect|NCCL WARN.{0,60}(?:exceeded error retry|timeout exceeded|Timeout waiting)|transport retry counter exceeded"
               r"|NCCL WARN.{0,60}NET/OFI|NET/OFI (?:Couldn't|OFI NCCL failure)|nccl_net_ofi.{0,100}(?:fail|error)|IBV_WC_\w*ERR|\bib_mlx5_log\.c:\d+ |libibverbs: .{0,40}(?:error|failed)|\b(?:[Ff]ailed to|[Uu]nable to|[Cc]ould not) (?:create|modify|connect) (?:the |a )?(?:\w+ )?(?:QP|queue pair)\b|connectFullMesh failed|Gloo connectFullMesh|Connect timeout \[\S+\]",
-              "the network that NCCL, Gloo or NVSHMEM chose does not carry its traffic", "NCCL_SOCKET_IFNAME=IF (Gloo: GLOO_SOCKET_IFNAME=IF), NCCL_IB_HCA or"
-              " NCCL_IB_DISABLE=1; check link state with gpulaunch preflight; ulimit -l unlimited where InfiniBand cannot allocate memory", "thread"),
+              "the network that NCCL, Gloo or NVSHMEM chose does not carry its traffic", "NCCL_SOCKET_IFNAME=IF (Gloo: GLOO_SOCKET_IFNAME=IF) with the interface of the main address, and open"
+              " ports between the hosts; gpulaunch preflight HOSTS shows links that are down and who cannot reach whom", "thread"),
     Signature("S26", "ddp-unused-parameters", ROOT,
               r"Expected to mark a variable ready only once|has been marked as ready twice|marking a variable ready multiple times",
               "DDP saw a parameter's gradient twice in one step: reentrant checkpointing, a shared module, or two backward passes",
@@ -54,8 +54,9 @@ ROWS: tuple[Signature, ...] = (
               r"Expected to have finished reduction in the prior iteration|[Pp]arameter indices which did not receive grad for rank"
               r"|parameters that were not used in producing (?:the )?loss|Parameters which did not receive grad for rank"
               r"|find_unused_parameters(?:=True|`)? (?:is required|must be)|your module has parameters that were not used",
-              "some parameters take no part in the loss under DDP", "find_unused_parameters=True (ddp_find_unused_parameters in"
-              " Trainer), or freeze what is not used", "source"),
+              "some parameters take no part in the loss under DDP", "find_unused_parameters=True where some are left out on purpose: DistributedDataParallel(..., find_unused_parameters=True),"
+              " --ddp_find_unused_parameters True (Trainer), strategy='ddp_find_unused_parameters_true' (Lightning), DistributedDataParallelKwargs"
+              " (accelerate); else freeze them, or take them into the loss. TORCH_DISTRIBUTED_DEBUG=INFO names them", "source"),
     Signature("S25", "collective-mismatch", ROOT,
               r"Detected at least one rank that exhausted inputs|Rank \d+ exhausted all inputs",
               "a rank ended before the others and without an error, which then lost it: it has fewer batches, or left its loop early",
@@ -70,10 +71,10 @@ ROWS: tuple[Signature, ...] = (
     Signature("S112", "user-exception", ROOT,
               r"train_batch_size is not equal to micro_batch_per_gpu|Check batch related parameters\.|[Bb]atch size .{0,40}should be divisible by .{0,40}(?:num_processes|number of (?:GPUs|processes))|world_size .{0,80} is not divisible by",
               "batch sizes, parallel degrees and the number of ranks do not fit together",
-              "train_batch_size = micro batch per GPU x accumulation steps x ranks ('auto' in a DeepSpeed config under Trainer); tensor x pipeline x"
-              " data parallel degrees = number of ranks; or start as many ranks as the message asks for", "source"),
+              "change the one of the message's numbers that does not fit, or start as many ranks as it wants: train_batch_size = micro batch per GPU x"
+              " accumulation steps x ranks ('auto' in a DeepSpeed config under Trainer); tensor x pipeline x data parallel degrees = number of ranks", "source"),
     Signature("S56", "nccl-cuda-error", GENERAL, r"unhandled (?:cuda|CUDA) error|NCCL INFO (?:init|group)\.cc:\d+ -> 1\b|ncclUnhandledCudaError|NCCL WARN (?:cuda?|hip)[A-Z]\w+(?:\(\))? failed|NCCL WARN Cuda failure|Test CUDA failure",
-              "CUDA failed inside NCCL: memory, a busy GPU or the driver", "NCCL_DEBUG=WARN and read the inner text", "known"),
+              "CUDA failed inside NCCL: memory, a busy GPU or the driver", "read NCCL's WARN lines of each rank (NCCL_DEBUG=WARN): mostly the GPU is full or another process holds it (nvidia-smi), or peer access fails", "known"),
     Signature("S131", "nccl-system-error", GENERAL,
               r"ncclInvalidUsage|ncclInvalidArgument|NCCL error.{0,200}invalid (?:usage|argument)|NCCL [Ee]rror [45]\b|NCCL WARN (?:Invalid rank requested|Error : corrupted comm|\w+ : (?:invalid |.{0,40} is not a valid pointer|.{0,30}argument is NULL))",
               "NCCL was called in a way that it does not take: two ranks on one GPU, a tensor of another GPU, or ranks that do not call the same",
@@ -82,7 +83,7 @@ ROWS: tuple[Signature, ...] = (
               r"unhandled system error|NCCL INFO (?:init|group)\.cc:\d+ -> [23]\b|ncclSystemError|ncclInternalError|NCCL error.{0,200}internal error|Test NCCL failure.{0,80}(?:internal|system) error"
               r"|NCCL [Ee]rror [23]\b|System call \((?:socket|e\.g\. socket)",
               "a socket, shared memory or network interface failed NCCL",
-              "NCCL_DEBUG=WARN; NCCL_SOCKET_IFNAME; /dev/shm", "thread"),
+              "read NCCL's WARN lines of each rank (NCCL_DEBUG=WARN): mostly no room in /dev/shm (docker run --ipc=host), or an interface that leads nowhere (NCCL_SOCKET_IFNAME=IF)", "thread"),
     Signature("S54", "nccl-timeout-watchdog", GENERAL,
               r"Watchdog caught collective operation timeout|^Exception raised from ncclCommWatchdog |Expected \d+ threads to join the rendezvous, but (?:not all|only \d)|This thread has been waiting for .{0,400}may be stuck|[Ww]atchdog got stuck for \d+ seconds|Heartbeat monitor timed out|Terminating the process after attempting to dump debug info"
               r"|Notify register times out|reason=\[stream sync timeout\]|Getting socket times out\. Reason: |Some NCCL operations have failed or timed out|Timed out waiting \d+ms for (?:recv|send) operation|gloo/transport/\S{1,60}\] Timed out waiting \d|ran for \d+ milliseconds before timing out"
@@ -90,11 +91,12 @@ ROWS: tuple[Signature, ...] = (
               r"|Received a dump signal (?:due to|from)|Work\w+ ?\(?\w*=?\w*\)? .{0,120}timed out in blocking wait|Caught collective operation timeout"
               r"|monitoredBarrier after \d+ms|Application timeout caused pair closure|HeartBeat timeout|Watchdog .{0,40}(?:is stuck|hang detected)|DeepEP (?:error: )?timeout",
               "a rank hung, died, skipped a collective or is slow; the others waited for it",
-              "look at the rank that did not report; raise the time-out only when the work is really that long", "thread"),
+              "read the log of the rank that did not report: it failed, or does alone what all must do (saving, evaluation, a download under `if rank == 0`);"
+              " while it hangs, gpulaunch stacks RUN (elsewhere py-spy dump --pid PID) shows what each rank executes. A longer time-out helps only where that work is really so long", "thread"),
     Signature("S57", "nccl-network", VICTIM,
               r"ncclRemoteError|\[WinError 100(?:53|54)\]|\b(?:ORTE|PRTE) has lost communication with a remote daemon|errors_impl\.UnavailableError: |XlaRuntimeError: UNAVAILABLE: (?!.{0,200}(?:TPU|backend))|successfully reached monitoredBarrier, but received errors|NCCL INFO (?:init|group)\.cc:\d+ -> 6\b|Connection closed by (?:remote )?peer|Connection reset by (?:remote )?peer|NCCL communicator (?:was|encountered|has been) (?:aborted|error)"
               r"|recvValue failed|sendBytes failed|recvVector failed|sendVector failed|(?<! to - \[Errno 32\] )Broken pipe|BrokenPipeError|socketProgress: Connection closed|ConnectionResetError|remote process has been terminated"
               r"|Connection was likely closed|NCCL WARN Net : Connection closed|store server (?:is|was) (?:shut|gone)|NCCL operations? .{0,20}aborted|remote process exited or there was a network error"
               r"|read: Connection reset|failed to recv, got 0 bytes|Could not receive type from buffer|writeBuffer failed|peer process has unexpectedly disconnected|heartbeat timeout\. This indicates that the remote task|stopped sending heartbeats|JAX distributed service detected fatal errors|Process group watchdog thread terminated|Aborting (?:due to|communicator)|^\[ring\] (?:Too many send/recv errors|(?:Receiving from|Sending to) socket \d+ failed)",
-              "the other side was gone", "look at the other ranks and hosts", "source"),
+              "the other side was gone", "find the first error in the logs of the other ranks; where they have none, sudo dmesg -T | grep -i -E 'oom|xid' on their hosts", "source"),
 )  # fmt: skip

@@ -20,18 +20,18 @@ ROWS: tuple[Signature, ...] = (
     Signature("S48", "too-many-open-files", ROOT,
               r"can't start new thread|^(?!.*unable to lock file).*(?:fork|[Tt]hread|clone|spawn|exec|BlockingIOError|^(?:sh|bash|/bin/\w+)).{0,160}Resource temporarily unavailable|\[Errno 11\](?!.*unable to lock file)|pthread_create failed|TERM_(?:PROCESS|THREAD)LIMIT\b|fork rejected by pids controller|libgomp: Thread creation failed|OpenBLAS blas_thread_init: pthread_create|failed to create new OS thread|\[WinError 1450\]",
               "the limit of processes and threads of this user or container is reached",
-              "ulimit -u; fewer DataLoader workers; OMP_NUM_THREADS=1; docker run --pids-limit=-1", "run"),
+              "fewer DataLoader workers and OMP_NUM_THREADS=1, or a higher limit: ulimit -u, docker run --pids-limit=-1", "run"),
     Signature("S76", "disk-full", ROOT,
               r"[Nn]o space left on device|Disk quota exceeded|PytorchStreamWriter failed writing|basic_ios::clear: iostream error|[Nn]ot enough (?:free )?(?:disk )?space(?!.{0,100}\b(?:[Bb]uffer|DRAM|SRAM|HBM|VRAM|L1|memory|heap)\b)"
               r"|unexpected pos \d+ vs \d+|\[Errno 122\]|\[Errno 28\]|os error 28\b|os error 122\b|\bENOSPC\b|\bEDQUOT\b|(?:database or )?disk is full|[Dd]isk (?:is )?full\b|\d+ requested and \d+ written|write error: wrote \d+ \w+ instead of"
               r"|kind: StorageFull|There is not enough space on the disk|\[WinError 112\]|write failed: No space|errno ?[=:] ?28\b|[Ii]nsufficient (?:disk )?space(?!.{0,100}\b(?:[Bb]uffer|DRAM|SRAM|HBM|VRAM|L1|memory|heap)\b)|quota (?:has been )?exceeded|exceed(?:ed|s) (?:your|the|disk|storage) quota"
               r"|local storage usage exceeded|low on resource: ephemeral-storage|ephemeral[- ]storage .{0,60}exceed|file write failed: time|H5F?\w*.{0,80}No space|unable to (?:extend|flush) file.{0,40}space",
-              "the disk (or the quota) is full where the run writes", "free space, or move the output, HF_HOME and TMPDIR; raise ulimit -f where there is room", "run"),
+              "the disk (or the quota) is full where the run writes", "free space, or move the output, HF_HOME and TMPDIR; where df -h shows room, df -i shows whether the inodes are out", "run"),
     Signature("S93", "storage", ROOT,
               r"Stale (?:NFS )?file handle|^(?!.{0,160}(?<![\w/.-])(?:UCX|ibv_\w+|mlx5)\b(?!/)).*Input/output error|\[Errno 5\]|\[Errno 116\]|Transport endpoint is not connected|Read-only file system|\[Errno 30\]"
               r"|Remote I/O error|Cannot send after transport endpoint shutdown|\bmount\.(?:nfs\d?|lustre|cifs|ceph|glusterfs|fuse\S{0,12}): (?!timeout set |trying )|\bmount error\(\d+\): |\bfuse(?:rmount3?)?: (?:fuse )?(?:device not found|failed to)|Lustre\w*: .{0,80}(?:error|timed out)|Structure needs cleaning|nfs: server \S+ not responding|unable to lock file, errno|I/O error,? (?:on )?dev |\[Errno 16\] Device or resource busy|Communication error on send|\[Errno (?:19|70|71|74|108|112|117|121|123)\]|\[Errno 1(?:0[47]|1[0-3])\] [^:')]{3,60}: ['\"]?/|EXT4-fs error|^LustreError: |\bnvme nvme\d+: (?:controller is down|I/O \d+ .{0,60}timeout|Removing after probe failure)|\bNFS: .{0,80}\berror\b|metadata I/O error|Error while serializing: I/?[Oo] ?[Ee]rror",
               "the file system failed: an NFS or Lustre server, a mount that went away or turned read-only, a disk",
-              "gpulaunch preflight HOST looks at the paths; ask the storage's administrator", "known"),
+              "ls and dmesg -T on that host show whether it is back (gpulaunch preflight HOST tries the run's paths): leave the host out until it is, and resume", "known"),
     Signature("S117", "bad-checkpoint", ROOT, r"WeightsUnpickler error: Unsupported (?:global|class)|was not an allowed global by default",
               "the checkpoint holds objects besides tensors, which torch.load has refused by default since torch 2.6 (weights_only=True)",
               "torch.load(FILE, weights_only=False) for a file that you trust, or torch.serialization.add_safe_globals with what the message names;"
@@ -97,7 +97,7 @@ ROWS: tuple[Signature, ...] = (
               "the Hub, or another server that files come from, cannot be reached (or offline mode is on), and the file is not on this host",
               "download it first on a host that reaches the server (hf download REPO), or run offline (HF_HUB_OFFLINE=1)", "run"),
     Signature("S83", "missing-file", ROOT, r"Repo id must (?:be in the form|use alphanumeric)|not a valid model identifier|is not a local folder|Incorrect path_or_model_id|HFValidationError",
-              "a local model path that does not exist on this host", "copy the model to the host, or give an absolute path", "run"),
+              "a local model path that does not exist on this host", "copy the model to that host (rsync -a DIR HOST:DIR), or give an absolute path; for the Hub the name is OWNER/NAME", "run"),
     Signature("S87", "unknown-architecture", ROOT, r"does not recognize this architecture|Unrecognized model in|Unrecognized configuration class|Unrecognized processing class|Tokenizer class \w+ does not exist or is not",
               "transformers is too old for this model, or the directory is not a model", "pip install -U transformers", "run"),
     Signature("S92", "missing-file", GENERAL, r"^FileNotFoundError|\bFileNotFoundError\(2, |^\W{0,4}(?:\[Errno 2\] )?No such file|string path to an existing deepspeed config|^(?:\w+\.)*\w+(?:Error|Exception): (?!.{0,300}\b(?:[Cc]onnect|shared object|ssh)).{0,300}: No such file or directory\.?$|\bkind: NotFound, message: \"No such file|\bcannot be found at the path prefix\b|^lmdb\.Error: .{1,200}: No such file or directory$|\b(?:ba|da|z|k)?sh: (?:line \d+: )?(?:cd: )?\S+: No such file or directory|: line \d+: (?:cd: )?\S+: No such file or directory|(?:can't open file|(?<!OCI runtime )error:)(?! execve\()(?!.{0,160}\b[Cc]onnect).{0,200}No such file or directory|^NotADirectoryError|^IsADirectoryError|RuntimeError: Parent directory .{1,200} does not exist|RuntimeError: File \S+ cannot be opened|\[WinError [23]\]",

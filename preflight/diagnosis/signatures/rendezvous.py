@@ -13,7 +13,8 @@ ROWS: tuple[Signature, ...] = (
               r"|failed to listen on any local network address|[Pp]ort \d+ (?:already in use|is not available|is in use)|WSAEADDRINUSE|\[WinError 10048\]|[Ee]rrno 48\]"
               r"|only one usage of each socket address|Only one usage of each socket address",
               "the main port is taken, often by a leftover or another job",
-              "gpulaunch preflight HOST names the holder; gpulaunch run takes a free port automatically", "run"),
+              "end the process that holds it (gpulaunch clean-zombies HOSTS for leftovers), or take another port: torchrun --master-port N,"
+              " accelerate launch --main_process_port N, a server's own --port; gpulaunch run takes a free one automatically", "run"),
     Signature("S51", "rendezvous-timeout", ROOT,
               r"client socket has (?:timed out after|failed to connect to any)|connection to the C10d store has failed"
               r"|TCP client failed to connect/validate to host|connect\(\) timed out|RendezvousConnectionError"
@@ -32,10 +33,11 @@ ROWS: tuple[Signature, ...] = (
               r"|DistStoreError: Timed out|Stop_waiting response is expected|[Tt]imed out waiting (?:for|on) (?:other )?(?:nodes|agents|workers|hosts)|LookupError: Timeout while waiting for keys in EtcdStore"
               r"|waiting for key.{0,60}(?:timed out|timeout)|gloo.{0,120}rendezvous.{0,60}[Tt]imeout|DEADLINE_EXCEEDED: Barrier timed out|[Cc]oordination service as cluster registration failed|Coordination service agent in error status: DEADLINE_EXCEEDED",
               "a node never joined: its launch failed, or the number of nodes is wrong",
-              "read the log of the node that is missing; gpulaunch stops all nodes when one fails", "run"),
+              "read the log of the node or rank that is missing; --nnodes and --rdzv-endpoint (MASTER_ADDR, MASTER_PORT, WORLD_SIZE) must be alike on all;"
+              " gpulaunch preflight HOSTS says which host cannot reach the main one", "run"),
     Signature("S118", "process-group", ROOT, r"use_libuv was requested but PyTorch was buil[dt] without libuv|unsupported gloo device",
               "this build of torch (for Windows) has no libuv, by which its ranks reach each other: the store by default, Gloo always",
-              "USE_LIBUV=0 in the environment before the launch, where the store asks for it; else another release of torch, whose build has it; a single GPU needs no torchrun", "source"),
+              "set USE_LIBUV=0 before the launch, where the store asks for it; Gloo wants torch 2.10 or newer (2.7 to 2.9 for Windows lack it) or WSL; a single GPU needs neither", "source"),
     Signature("S103", "process-group", ROOT,
               r"Default process group has not been initialized|initialize the default process group twice|You must initialize the accelerate state|rendezvous: environment variable \w+ expected|rendezvous: (?:rank|world size) parameter missing|No rendezvous handler for"
               r"|^KeyError: '(?:LOCAL_RANK|RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT)'",
@@ -51,7 +53,7 @@ ROWS: tuple[Signature, ...] = (
     Signature("S64", "ssh-access", ROOT,
               r"Permission denied \((?:publickey|password|gssapi|keyboard)|Host key verification failed|ssh: Could not resolve hostname"
               r"|was not reachable via ssh|ssh exited with exit code 255|Command '\[?'?ssh\b.{1,300} returned non-zero exit status 255\b|ssh: connect to host \S+ port \d+: |(?:kex|ssh)_exchange_identification|\bConnection (?:timed out|closed by \S{1,80}) during banner exchange|\bConnection closed by \S{1,80} port 22\b|^pdsh@\S{1,80}: \S{1,80}: (?:mcmd|rcmd): |^Permission denied, please try again|REMOTE HOST IDENTIFICATION HAS CHANGED",
-              "SSH or the name lookup failed", "repair access first: ssh HOST true", "known"),
+              "SSH or the name lookup failed", "repair access first: ssh -o BatchMode=yes HOST true must succeed from the machine that starts the run, without a password", "known"),
     Signature("S59", "nccl-network", VICTIM, r"(?<!\d\. )(?<!new connection: \[Errno 111\] )Connection refused|(?<!new connection: \[Errno 113\] )No route to host|(?<!new connection: \[Errno 101\] )Network is unreachable|(?<!new connection: \[Errno 110\] )Connection timed out|\[WinError 100(?:51|60|61|65)\]",
               "no process listens on it, or a firewall is in between", "gpulaunch preflight HOSTS", "known", definitive=False),
 )  # fmt: skip
