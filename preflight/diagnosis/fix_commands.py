@@ -25,7 +25,7 @@ _OLDER = {
 }
 _ARGUMENT = re.compile(r"unexpected keyword argument ['\"]?(\w+)")
 _PORT = re.compile(
-    r"port[`'\": =]+(\d{2,5})\b|\]?:(\d{4,5})\b(?=.{0,40}(?:in use|EADDR|errno))|[Pp]ort `?(\d{2,5})"
+    r"port[`'\": =]+(\d{2,5})\b|\]?:(\d{4,5})\b(?=.{0,40}(?:in use|EADDR|errno))|[Pp]ort `?(\d{2,5})|address \('[^']*', (\d{2,5})"
 )
 _REPO = re.compile(
     r"huggingface\.co/(?:api/)?(?:models/)?((?!(?:api|models|datasets|spaces|docs|settings)/)[\w.-]+(?:(?=/(?:resolve|revision)/)|/(?!(?:resolve|revision)/)[\w.-]*\w))|model ([\w.-]+/[\w.-]+) is restricted"
@@ -58,7 +58,7 @@ _MUCH, _OTHERS_HOLD_GIB, _NEARLY_ALL = 0.2, 2.0, 0.9
 """Share of a GPU's memory, and GiB: what CUDA itself takes for a process is less; and a share that leaves others none."""
 _WAITS = re.compile(r"\[Rank (\d{1,6})\] Watchdog caught .{1,60}SeqNum=(\d{1,12}), OpType=(\w{1,40})")
 _BATCH = re.compile(r"world_size (\d{1,9}) != (\d{1,9}) \* (\d{1,9}) \* (\d{1,9})")
-_DIVIDED = re.compile(r"\((\d{1,7})\).{0,60}divisible by.{0,80}?\(?\b(\d{1,7})\b\)?")
+_DIVIDED = re.compile(r"\((\d{1,7})\).{0,60}(?:divisible by|multiple of).{0,80}?\(?\b(\d{1,7})\b\)?")
 _MOST_DIVIDED = 1_000_000
 _PACKAGE_FRAME = re.compile(r'File "\S*/(?:site|dist)-packages/(\w+)')
 _PRODUCT = re.compile(r"shapes cannot be multiplied \(\d+x(\d+) and (\d+)x\d+\)")
