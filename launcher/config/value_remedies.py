@@ -54,7 +54,10 @@ def as_list(value: Any, *, least: int = 1) -> str:
     """Return how a text of `least` words, or keys without values, is written as a list, else ""."""
     bare = isinstance(value, dict) and not any(part.value for part in value.values())
     words = value.split() if isinstance(value, str) else tuple(value) if bare else ()
-    fits = least <= len(words) <= _MOST_WORDS and all(map(_PLAIN_WORD.fullmatch, words))
+    fits = least <= len(words) <= _MOST_WORDS and all(
+        _PLAIN_WORD.fullmatch(re.sub("[{}]", "", each)) for each in words
+    )
+    words = [f'"{each}"' if "{" in each else each for each in words]
     return f" (write [{', '.join(words)}])" if fits else ""
 
 

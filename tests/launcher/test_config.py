@@ -262,6 +262,11 @@ MISTAKES: dict[str, tuple[str, dict[str, object], str]] = {
     "true for a mapping": ("script: a\nrestart: yes", {}, "(write {} for its defaults)"),
     "false for a mapping": ("script: a\nslurm: no", {}, "(leave it out)"),
     "words for a list": ("script: a\nargs: --lr 1e-4", {}, "(write [--lr, 1e-4])"),
+    "words with a placeholder": (
+        "script: a\nrestart: {max: 1, resume_args: '--resume {checkpoint}'}",
+        {},
+        '(write [--resume, "{checkpoint}"])',
+    ),
     "hosts with blanks": ("script: a\nhosts: b c", {}, "(write [b, c])"),
     "no host of ssh": (
         "script: a\nhosts: [b, 'c:d']",
