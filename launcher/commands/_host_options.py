@@ -97,6 +97,9 @@ def hosts_argument(function: Function) -> Function:
             if word.endswith(".py") and Path(word).is_file():
                 fix = f"gpulaunch run {word} --dry-run checks the hosts for it"
                 raise BadInput(f"{word} is a script, expected hosts", fix)
+            if word.endswith((".yaml", ".yml")) and Path(word).is_file():
+                fix = f"a list of hosts goes after -i (all -i {word}), a run config after --config"
+                raise BadInput(f"{word} is a file, expected hosts", fix)
         return function(hosts=words, **options)
 
     option = hosts_option("Names, ranges, groups or all, as after the command", "more_hosts")

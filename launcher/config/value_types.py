@@ -313,8 +313,11 @@ def _as_mapping(item: YamlNode, keys: tuple[Field, ...], *, has_short: bool = Tr
     text, first = item.text.lower(), keys[0]
     if text in _TRUE | _FALSE:
         return " (write {} for its defaults)" if text in _TRUE else " (leave it out)"
-    fits = has_short and _PLAIN.fullmatch(text) and first.kind.read(item, ConfigIssues()) is not None
+    found = ConfigIssues()
+    fits = has_short and first.kind.read(item, found) is not None and _PLAIN.fullmatch(text)
     one = f" (write {{{first.name}: {item.text}}})" if fits else ""
+    several = re.search(rf"\(write ({first.name}: [^()]+)\)", str(found.found[0])) if found.found else None
+    one = f" (write {{{several[1]}}})" if several else one
     return as_pair(item.text, [key.name for key in keys]) or one
 
 

@@ -18,7 +18,7 @@ def render_restart_policy(
     """Yield what happens when the run fails."""
     yield "When it fails:"
     kinds = ", ".join(row.name for row in CATEGORIES.values() if spec.is_retryable(row.name))
-    yield f"  up to {spec.max} restarts after a failure of this kind: {kinds}"
+    yield f"  up to {spec.max} restart{'s' * (spec.max > 1)} after a failure of this kind: {kinds}"
     names = ", ".join(entry.name for entry in spares) or "none"
     yield (
         f"  a host or GPU that has gone bad is left out; spares: {names}"

@@ -35,6 +35,10 @@ CASES: dict[str, tuple[bytes, str]] = {
     ),
     "port too large": (b"hosts: {a: {port: 65536}}\n", "from 1 to 65535"),
     "list for text": (b"hosts: {a: {user: [x]}}\n", "hosts.a.user: expected a user name, got a list"),
+    "login for mapping": (
+        b"hosts: {a: ada@10.0.0.1:41022}\n",
+        '(write {address: 10.0.0.1, user: ada, port: 41022}), got "ada@10.0.0.1:41022"',
+    ),
     "path for mapping": (b"hosts: {a: /data/x}\n", 'expected a mapping (key: value), got "/data/x"'),
     "range for mapping": (
         b"hosts:\n  a: l40s-[01-02]\n",

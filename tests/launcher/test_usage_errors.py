@@ -343,3 +343,14 @@ def test_a_document_without_a_blank_is_a_text_and_no_program() -> None:
     assert is_text(text)
     assert not is_text("[")
     assert read_command((text,)).args == ("--lr", "1e-4")
+
+
+def test_a_file_in_place_of_hosts_is_named_with_the_option_it_goes_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("hosts.yaml").write_text("hosts: {titan: {}}\n")
+    assert execute(["top", "hosts.yaml"]) == 2
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "error: hosts.yaml is a file, expected hosts"
+    assert "-i (all -i hosts.yaml)" in second
