@@ -101,3 +101,11 @@ def test_a_sign_of_a_page_and_blanks_around_the_sign_of_an_assignment_are_said(
 def test_a_file_of_settings_that_names_a_script_starts_none(text: str) -> None:
     with pytest.raises(CommandRefused, match="is a file of settings"):
         parse_line(text)
+
+
+@pytest.mark.parametrize(
+    "args", ["-- --backend deepspeed --x", "-- --model python b.py", "-- --engine accelerate launch"]
+)
+def test_the_name_of_a_launcher_that_an_option_behind_dashes_takes_starts_none(args: str) -> None:
+    parsed = parse_line(f"python a.py {args}")
+    assert (parsed.program, " ".join(parsed.args)) == ("a.py", args)

@@ -114,6 +114,11 @@ LAUNCH = "torchrun --nproc_per_node 2 a.py $X"
             "file of settings",
             "the command that reads it",
         ),
+        ("a: b\nt:\n  pad: <|end|>\nlr: 1", "file of settings", "the command that reads it"),
+        ("T:\n  S: (1, 2)\n  L: [\n    'a']", "file of settings", "the command that reads it"),
+        ('{\n  "a": {\n    "b": 1\n  }\n}', "file of settings", "the command that reads it"),
+        ("torchrun a.py\n--x: what it is", "the command ends before --x:", "take the comment out"),
+        ("A = 1\nB = 2\n./train.sh", "to a shell A is a program", "write A=1"),
         ("S=logs/${1:?x}.sbatch\nsbatch $S", "sbatch submits a script", "the command that is in the script"),
         (
             "cat > c.yaml <<EOF\na: 1\nEOF\ntorchrun a.py --c=c.yaml",

@@ -309,6 +309,7 @@ def test_a_local_rank_that_each_rank_would_get_is_named() -> None:
     said = parse_line("/usr/bin/python3 a.py --local_rank=0 --x").remarks
     assert len(said) == 1
     assert said[0].startswith("--local_rank is an argument of a.py")
+    assert "with the same value" in said[0]
 
 
 def test_an_older_name_of_an_option_counts_the_tasks_of_a_node() -> None:

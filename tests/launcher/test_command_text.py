@@ -225,6 +225,13 @@ def test_options_behind_two_dashes_are_those_of_the_script() -> None:
         ('torchrun a.py --x \\\n  > "$L/a b.log" 2> err.log', ["--x"]),
         ("torchrun a.py --x \\\n  > out.log 2>&1 | tee b.log", ["--x"]),
         ("torchrun a.py --x \\\n  > >(tee a.log) \\\n  2> >(tee b.log >&2)", ["--x"]),
+        ("torchrun a.py --x \\\n  > l/$(date +%F).log 2>&1", ["--x"]),
+        ("torchrun a.py \\\n  --x \\\n  > 'a b.log'", ["--x"]),
+        ("torchrun a.py --x \\\n  > out.log; echo done", ["--x"]),
+        ("torchrun a.py --x \\\n  > out.log < /dev/null &", ["--x"]),
+        ("$ torchrun a.py \\\n    --x \\\n    > out.log", ["--x"]),
+        ("!torchrun a.py --x \\\n  > out.log", ["--x"]),
+        ("torchrun a.py \\\n> b.yaml --x", ["b.yaml", "--x"]),
         ("torchrun a.py \\\n> b.yaml \\\n> --x", ["b.yaml", "--x"]),
         ("$ torchrun a.py \\\n> b.yaml", ["b.yaml"]),
         ("torchrun a.py \\\n> --x", ["--x"]),
@@ -246,6 +253,7 @@ def test_a_line_that_goes_on_with_a_file_of_output_is_no_prompt(text: str, args:
         ),
         ("%run -m pkg.train -- --x 1", "python", "pkg.train", ["--x", "1"]),
         ("%run -i -n train.py --x", "python", "train.py", ["--x"]),
+        ("%run -t -N 3 train.py -d", "python", "train.py", ["-d"]),
     ],
 )
 def test_a_magic_that_runs_a_program_is_python(
@@ -255,3 +263,9 @@ def test_a_magic_that_runs_a_program_is_python(
     for text in (magic, f"!pip install x\n{magic}"):
         parsed = parse_line(text)
         assert (parsed.launcher, parsed.program, list(parsed.args)) == (launcher, program, args)
+
+
+def test_a_launch_in_a_variable_has_what_a_template_fills_in() -> None:
+    """As it has in the line itself; a prompt in a variable keeps its own."""
+    parsed = parse_line('L="torchrun --nproc_per_node {{ n }}"\nP="say {{ x }} y"\n$L a.py --prompt "$P"')
+    assert (parsed.program, list(parsed.args), parsed.unknown) == ("a.py", ["--prompt", "say {{ x }} y"], ())

@@ -12,7 +12,6 @@ from itertools import pairwise, takewhile
 
 from launcher.engines.command_line import remedies, side_commands
 from launcher.engines.command_line.parsed_command import Environment, MissingValue
-from launcher.engines.command_line.refusals import settings_file
 from launcher.engines.command_line.shell.missing_values import with_placeholders
 from launcher.engines.command_line.shell.variables import Value
 from launcher.engines.command_line.shell.words import Word, is_assignment
@@ -268,15 +267,12 @@ def _several(found: Sequence[FoundCommand], number: int | None) -> CommandRefuse
     shown = "; ".join(f"{at}: {text}" for at, text in enumerate(texts, 1))
     more = f"; {len(found) - _LISTED} more" if len(found) > _LISTED else ""
     what = f"{len(found)} commands, {alike}{shown}{more}"
-    are_settings = [side_commands.is_setting(one.words) for one in found]
-    ranks = [0 if all(are_settings) else _rank(one.words) for one in found]
+    ranks = [_rank(one.words) for one in found]
     complete = (all(with_placeholders(word).is_known for word in line.words) for line in found)
     said = list(zip(ranks, complete, strict=True))
     one = 1 + said.index(max(said))
     if number is None and (fix := remedies.without_ssh([line.words for line in found])):
         return CommandRefused(f"the text starts the launch on several hosts by ssh, {shown}{more}", fix)
-    if not max(ranks) and 2 * sum(are_settings) > len(found):
-        return settings_file()
     _refuse_blanks(found if number is None else ())
     if set(names := [posixpath.basename(line.words[0].text) for line in found]) <= set(wrappers.SCHEDULERS):
         return remedies.refused_program(names[-1], found[-1].words[1:])

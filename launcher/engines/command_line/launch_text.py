@@ -228,7 +228,9 @@ class _Launches:
         """Take a command that may be the launch. Raises CommandRefused for one that cannot be."""
         self.is_left_out = False
         side_commands.refuse_undecided(words, self.found[0].words if self.found else ())
-        self._refuse_printed(posixpath.basename(words[0].text))
+        reader = posixpath.basename(words[0].text)  # `echo "torchrun train.py" | bash`
+        if self.ended == "|" and side_commands.reads_commands(reader) and LAUNCH_INSIDE.search(self.printed):
+            raise refusals.unstarted_launch(f"prints its launch, and pipes it into {reader}", self.printed)
         if len(self.found) == _MOST_COMMANDS:
             raise CommandRefused(f"the text has more than {_MOST_COMMANDS} commands", "paste one launch")
         line, is_shown = self._line(words), words == SHOWN and end[:1] != "|"
@@ -236,11 +238,6 @@ class _Launches:
         if side_commands.is_launch(words):
             self.is_behind = True
             self.shell.dropped += self.shell.redirected
-
-    def _refuse_printed(self, reader: str) -> None:
-        """Raise CommandRefused for `echo "torchrun train.py" | bash`."""
-        if self.ended == "|" and side_commands.reads_commands(reader) and LAUNCH_INSIDE.search(self.printed):
-            raise refusals.unstarted_launch(f"prints its launch, and pipes it into {reader}", self.printed)
 
     def _is_left_behind(self, words: tuple[Word, ...]) -> bool:
         """Take what only a later launch sees of the text; return False for any other command."""

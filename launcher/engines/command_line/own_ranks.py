@@ -102,7 +102,10 @@ def _refuse_nested(record: ParsedCommand) -> None:
         )
     if not _STARTER.fullmatch(name):
         return
-    script = next((at for at, arg in enumerate(args) if _is_script(arg, args[at - 1 : at])), None)
+    scripts = (at for at, arg in enumerate(args) if arg.endswith(".py"))  # no configuration by path or option
+    script = next(
+        (at for at in scripts if not _SETTINGS.search(" ".join(args[max(at - 1, 0) : at + 1]))), None
+    )
     if script is not None or (record.program_kind == "module" and any(map(_COUNT.fullmatch, args))):
         started = f"torchrun {shlex.join(args[script:])}" if script is not None else "torchrun SCRIPT"
         direct = f"launch what it starts: gpulaunch run --hosts A,B -- {started[:_SHOWN]}; or "
@@ -110,11 +113,6 @@ def _refuse_nested(record: ParsedCommand) -> None:
             f"{record.program} starts ranks itself, and gpulaunch would start it for each GPU",
             f"{direct if name != _OF_NEOX else ''}{_ONCE}",
         )
-
-
-def _is_script(arg: str, before: Sequence[str]) -> bool:
-    """Whether an argument is a script that is started, and no configuration by its path or option."""
-    return arg.endswith(".py") and not any(map(_SETTINGS.search, (arg, *before)))
 
 
 def _name(record: ParsedCommand) -> str:
@@ -133,8 +131,8 @@ def _own_ranks(record: ParsedCommand, known: Sequence[str]) -> Iterator[str]:
             yield f"{name} is an argument of {program}: gpulaunch cannot change it, and the plan has its own"
         else:
             yield (
-                f"{name} is an argument of {program}: the plan counts ranks without it, and starts one for"
-                " each GPU even where the program would start ranks of its own by it"
+                f"{name} is an argument of {program}: the plan counts and numbers ranks without it, and"
+                " starts one for each GPU, with the same value, even where the program starts its own by it"
             )
     pairs = map(" ".join, pairwise((record.program, *record.args, "")))
     service = next(filter(_OF_SERVICE.match, pairs), "")

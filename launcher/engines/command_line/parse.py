@@ -170,7 +170,10 @@ def _parse(shell: ShellLine, inside: _Inside) -> ParsedCommand:
         after = read_prefix(line, at)
         if after is None:
             line.check_elastic()
-            _check_number(inside.number, commands)
+            if (number := inside.number or 0) > commands:
+                raise CommandRefused(
+                    f"the text has one command, and no launch {number}", "leave --launch out"
+                )
             return read_launcher(line, at)
         at = after
     raise CommandRefused(
@@ -182,12 +185,6 @@ def _parse(shell: ShellLine, inside: _Inside) -> ParsedCommand:
 def _is_open_prefix(words: Sequence[Word]) -> bool:
     """Whether a variable without a value is in front of a launcher: `mpirun -np 8 $BIND python a.py`."""
     return len(words) > 1 and words[0].is_open and (is_python(words[1]) or has_launcher(words[1:]))
-
-
-def _check_number(number: int | None, commands: int) -> None:
-    """Raise CommandRefused for the number of a command that the text does not have."""
-    if number is not None and number > commands:
-        raise CommandRefused(f"the text has one command, and no launch {number}", "leave --launch out")
 
 
 def _prepare(line: CommandLine, shell: ShellLine) -> None:

@@ -161,7 +161,8 @@ def refuse_submitter(
     at = next((at for at in starts if is_launch(words[at:])), len(texts))
     before = texts[:at] if at < len(texts) else []
     is_argument = bool(before) and not before[-1].startswith("-")  # the launch, and no value of an option
-    if "--" in before or (is_argument and _HANDS_ON.fullmatch(" ".join((name, *texts[:1])))):
+    hands_on = "--" in before or _HANDS_ON.fullmatch(" ".join((name, *texts[:1])))
+    if before[-1:] == ["--"] or (is_argument and hands_on):
         raise CommandRefused(
             f"{name}: it has a launch among its words, and starts that itself or hands it on",
             f"leave it and its options out: gpulaunch run --hosts A,B -- {_shown((*prefix, *words[at:]))}",

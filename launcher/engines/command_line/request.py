@@ -106,8 +106,8 @@ def _number(one: FoundOption) -> Mapping[str, Any]:
         return {}
     if option.sets == "main_port":
         return {"main_port": values.port(name, text) or None}
-    if option.sets in _COUNTS:
-        return {option.sets: values.optional_count(name, text)}
+    if option.sets in _COUNTS:  # -1 of DeepSpeed and Fabric: all
+        return {option.sets: None if text.strip() == "-1" else values.count(name, text)}
     if option.sets == "node_rank" and text.strip() == "-1":  # DeepSpeed's default
         return {}
     is_signed = values.is_number(text.strip().removeprefix("-"))

@@ -231,20 +231,12 @@ def is_of_shell(words: tuple[Word, ...]) -> bool:
     return name in _OF_SHELL or all(map(is_assignment, words))
 
 
-def is_setting(words: tuple[Word, ...]) -> bool:
-    """Whether a line is one of YAML or TOML: `NAME: VALUE`, `NAME = VALUE`, `[section]`."""
-    return words[0].text.endswith((":", "]")) or words[1:2] == (Word("="),)
-
-
 def refuse_undecided(words: tuple[Word, ...], first: tuple[Word, ...]) -> None:
     """Raise CommandRefused for a condition or a loop that the text does not decide.
 
     `first` is the first command of the text: one behind it that starts with an option is the rest of a line.
     """
     name = words[0].text
-    key = words[:2][-1] if name == "-" else words[0]  # of YAML: `- A: 1`, `--lr: 1`
-    if (name == "-" and first and is_setting(first)) or (name.startswith("-") and key.text.endswith(":")):
-        raise refusals.settings_file()
     if first and name.startswith("-"):
         raise refusals.cut_command(name)
     if name in refusals.LOOPS:

@@ -37,11 +37,6 @@ def count(name: str, text: str) -> int:
     return value
 
 
-def optional_count(name: str, text: str) -> int | None:
-    """Return an int of at least 1, or None for -1, which DeepSpeed and Fabric read as "all"."""
-    return None if text.strip() == "-1" else count(name, text)
-
-
 def port(name: str, text: str) -> int:
     """Return a TCP port, 0 included (any free one)."""
     value = whole(name, text)

@@ -155,13 +155,9 @@ def _with_fences(lines: list[str]) -> Iterator[str]:
         while at < len(lines) and _OPTION.fullmatch(lines[at]):
             at += 1
         start, depth = at, len(found["indent"])
-        while at < len(lines) and (not lines[at].strip() or _indent(lines[at]) > depth):
+        while at < len(lines) and not lines[at][: depth + 1].strip():
             at += 1
         yield from (f"```{found['kind']}", textwrap.dedent("\n".join(lines[start:at])).strip("\n"), "```")
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip(" \t"))
 
 
 def _fenced(text: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 from launcher.engines.command_line import refusals
-from launcher.engines.command_line.launch_patterns import LAUNCH, LAUNCH_LINE
+from launcher.engines.command_line.launch_patterns import LAUNCH, LAUNCH_INSIDE, LAUNCH_LINE
 from launcher.engines.command_line.manifests.command_keys import flow_words, scalar
 from launcher.engines.command_line.manifests.manifest import command_of_manifest
 from launcher.engines.command_line.pages.blocks import CONTINUED, blocks_of_page, with_continued
@@ -75,6 +75,10 @@ _LABEL = re.compile(
     rf"(?=`?{LAUNCH}\b)|^[ \t]*RUN[ \t]+(?=[a-z])",
     re.MULTILINE,
 )
+_KEY = r"(?:- |\{ ?)*-{0,2}[\"']?[\w.-]+[\"']?(?::|[ \t]*=)(?!\S)|\[[\w. -]+\]\Z"
+_SETTING = re.compile(rf"{_KEY}|- |[\"'\[\]{{}}]")
+_SCRIPT = re.compile(rf"^{LAUNCH}\b|\.(?:sh|py)$")
+_STARTS = re.compile(rf"{LAUNCH_INSIDE.pattern}[ \t]+(?:-|\$|launch\b|\S*\.(?:py|sh)\b)", re.MULTILINE)
 _CRON = re.compile(
     r"(?<!\\\n)^[ \t]{0,8}(@(?:reboot|hourly|daily|midnight|weekly|monthly|yearly|annually)"
     r"|(?=[^A-Za-z\n]*\*)(?:[\d*][\d*/,-]*[ \t]+){3}(?:[\d*?][\d*/,-]*|[A-Za-z]{3})[ \t]+"
@@ -86,8 +90,10 @@ _CRON = re.compile(
 _WORDS = re.compile(
     r"\s*(?:CMD|ENTRYPOINT|\"?(?:command|args)\"?:)?\s*(?P<words>\[\s*\".*\"\s*,?\s*\])\s*,?\s*", re.DOTALL
 )
-_REDIRECTED = re.compile(r"[ \t]*>[ \t]+(?:>\(|(?:\"[^\"]*\"|[^-\s\"])\S*[ \t]*(?:\Z|[&|\\]|\d>))")
-_ARROW = re.compile(r"[ \t]*>[ \t]")
+_ARROW = re.compile(r"[ \t]*>[ \t]+(?P<option>-)?")
+_REDIRECTED = re.compile(
+    r"[ \t]*>[ \t]+(?!-)(?:\"[^\"]*\"|'[^']*'|`[^`]*`|\([^()]*\)|[^\s;&|)])++[ \t]*(?:\Z|[&|;<#)\\]|\d?>)"
+)
 _COMMENT_BEHIND = re.compile(r"\\[ \t]+#[^\n]*$", re.MULTILINE)
 _OF_TEMPLATE = re.compile(r"[ \t]*\{(?:%[-+]?[ \t]*(?P<word>\w+)[^\n]*%|#[^\n]*#)\}[ \t]*")
 _MAGICS = (
@@ -97,11 +103,8 @@ _MAGICS = (
     ),
     (re.compile(r"^[ \t]*%cd[ \t]+", re.MULTILINE), "!cd "),
     (re.compile(r"^[ \t]*%(?:set_)?env[ \t]+(\w+)[ \t]*[= \t][ \t]*(?=\S)", re.MULTILINE), r"!export \1="),
-    (
-        re.compile(
-            r"^[ \t]*%run[ \t]+(?:-[nieG][ \t]+)*(?:(-m[ \t]+\S+)[ \t]+--[ \t]|(?=-m[ \t]|\S+\.py\b))",
-            re.MULTILINE,
-        ),
+    (  # with options of its own: `%run -t -N 3 -m torch.distributed.run -- train.py`
+        re.compile(r"^[ \t]*%run(?: +-[^m]\w*(?: \d+)?)* +(?:(-m +\S+)(?: -- )?|(?=\S+\.py))", re.MULTILINE),
         r"!python \1 ",
     ),
     (re.compile(r"^[ \t]*%(?:pip|conda|load_ext|matplotlib|autoreload)\b.*$", re.MULTILINE), ""),
@@ -178,6 +181,7 @@ def _without_template(text: str) -> str:
 def _recipe(text: str, environ: Mapping[str, str], files: Files | None) -> str:
     """Return the commands of a Makefile's recipe; any other text as it is."""
     if not _OF_MAKE.search(text):
+        _refuse_settings(re.sub("#.*", "", text))
         return text
     from launcher.engines.command_line.task_files.makefile import recipe  # noqa: PLC0415 - few texts have one
 
@@ -192,6 +196,15 @@ def _document(text: str, environ: Mapping[str, str], files: Files | None) -> str
     from launcher.engines.command_line.task_files.task_choice import launches_of_tasks  # noqa: PLC0415 - few texts are one
 
     return launches_of_tasks(text, environ, files)
+
+
+def _refuse_settings(text: str) -> None:
+    """Raise CommandRefused for lines that start nothing, most of them keys and lists of YAML or TOML."""
+    lines = [line.strip() for line in text.splitlines() if line.strip(" \t-{}[],")]
+    others = [line for line in lines if not _SETTING.match(line)]
+    is_file = 1 < len(lines) > 2 * len(others) and re.match(_KEY, lines[0])
+    if is_file and not _STARTS.search(text) and not any(map(_SCRIPT.search, others)):
+        raise refusals.settings_file()
 
 
 def _argv_text(text: str) -> str:
@@ -215,12 +228,14 @@ def _without_prompts(text: str) -> str:
             commands[-1].append(line)
         else:
             commands.append([line])
-    for command in commands:
-        has_prompt = _PROMPT.match(command[0]) or (command[2:] and all(map(_ARROW.match, command[1:])))
-        for line in command:
+    for first, *rest in commands:
+        entered = _PROMPT.match(first)
+        is_shown = (entered and "!" not in entered[0]) or rest[1:] or not _REDIRECTED.match("".join(rest))
+        redirects = not (is_shown and all(map(_ARROW.match, rest)))
+        for line in (first, *rest):
             prompt, negated = _PROMPT.match(line), _NEGATED.match(line)
-            is_redirection = not has_prompt and _REDIRECTED.match(line) is not None
-            is_own = is_redirection or (negated is not None and negated[1] in own)
+            arrow = _ARROW.match(line) if redirects and line is not first else None
+            is_own = (arrow and not arrow["option"]) or (negated is not None and negated[1] in own)
             lines.append(line if prompt is None or is_own else line[prompt.end() :])
     return "\n".join(lines)
 

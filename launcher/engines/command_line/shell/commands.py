@@ -197,7 +197,8 @@ class CommandReader:
         if name == "for" and runs:
             return self._for(words)
         text, said = typed_text(words), SENTENCE
-        if name == "eval" and len(words) > 1 and all(word.is_pattern for word in words):
+        lacking = " ".join(part for word in words for part in word.unresolved)
+        if name == "eval" and len(words) > 1 and not re.search(r"[$`<]", lacking):
             text, said = " ".join(word.text for word in words[1:]), _TEXT_OF_EVAL
         if text is not None:
             shell.dropped.append(f"{name}: {said}")

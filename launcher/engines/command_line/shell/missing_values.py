@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
+from launcher.engines.command_line.launch_patterns import LAUNCH_LINE
 from launcher.engines.command_line.shell.words import Word
 from launcher.errors import CommandRefused
 from preflight import regex as re
@@ -36,7 +37,7 @@ _BY_NAME = re.compile(r"(?:[A-Z][A-Z0-9]*_)+(?:PATH|DIR|DIRECTORY|FILE|FOLDER|RO
 _OF_NAME = re.compile(r"-.*(?:env|var|key|name|column|field)", re.IGNORECASE)
 """In an option that takes the name of a variable: `--token-env HF_TOKEN_FILE`."""
 
-_TEMPLATE = re.compile(r"[^\s{}]*\{\{ ?[A-Za-z_.][\w.]{0,80} ?\}\}[^\s{}]*")
+_TEMPLATE = re.compile(r"[^\s{}]{0,200}\{\{ ?[A-Za-z_.][\w.]{0,80} ?\}\}[^\s{}]{0,200}")
 _OF_TEMPLATE = re.compile(r"template|prompt|format", re.IGNORECASE)  # takes a template itself
 
 _BETWEEN = re.compile(r"[\s=,;'\"()\[\]{}<>]+")
@@ -59,7 +60,9 @@ def with_placeholders(word: Word, *, is_setting: bool = False) -> Word:
 
 
 def left_open(text: str) -> tuple[str, ...]:
-    """Return the parts with blanks that a page leaves to its reader in a variable: `<some dir>/x`."""
+    """Return the parts with blanks left open in a variable: `<some dir>/x`, `{{ n }}` in a launch."""
+    if "{{" in text and LAUNCH_LINE.match(text):
+        return tuple(_TEMPLATE.findall(text))
     return tuple(_NAMED_PART.findall(text)) if "<" in text and " " in text else ()
 
 

@@ -30,11 +30,6 @@ class Word:
         return not self.unresolved
 
     @property
-    def is_pattern(self) -> bool:
-        """Whether it lacks no more than names of files and what is in braces."""
-        return not any(re.search(r"[$`<]", part) for part in self.unresolved)
-
-    @property
     def value(self) -> "Word | str":
         """Its text, where every part of it has a value, else itself."""
         return self.text if self.is_known else self

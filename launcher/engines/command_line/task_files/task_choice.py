@@ -61,7 +61,11 @@ def launches_of_tasks(
     if not launching:
         return _without_launch(tasks)
     needed = {name for task in launching for name in task.needs}
-    kept = [task for task in launching if not (task.name in needed and _only_python(task))]
+    kept = [  # a task that another one needs first prepares it: `python prepare.py`
+        task
+        for task in launching
+        if task.name not in needed or LAUNCH_INSIDE.search(_PYTHON.sub("", task.text))
+    ]
     kept = kept or launching
     texts = [f"{_said(task, tasks)}{task.head}\n{task.text}".strip("\n") for task in kept]
     return texts[0] if len(texts) == 1 else "\n".join(f"(\n{text}\n)" for text in texts)
@@ -92,8 +96,3 @@ def _said(task: Task, tasks: Sequence[Task]) -> str:
         if name in absent or (name in known and name != task.name and known[name].text.strip())
     ]
     return "".join(f"{NEEDED_TASK} {shlex.quote(name)}\n" for name in first)
-
-
-def _only_python(task: Task) -> bool:
-    """Whether a task that another one needs first prepares it: `python prepare.py`."""
-    return LAUNCH_INSIDE.search(_PYTHON.sub("", task.text)) is None
