@@ -246,7 +246,7 @@ def _waiting(text: str) -> str:
     """Return what ranks wait in, where that differs: they went other ways before, or are of several groups."""
     waits = {rank: f"{kind} {number}" for rank, number, kind in _WAITS.findall(text)}
     if waits and all(wait.endswith(" 1") for wait in waits.values()):
-        return "gpulaunch bench HOSTS measures the links: the first collective of a group did not end; NCCL_DEBUG=INFO shows the interface, and NCCL_P2P_DISABLE=1 (slower) whether peer-to-peer is at fault"
+        return "gpulaunch bench HOSTS measures the links: a group's first collective did not end; NCCL_P2P_DISABLE=1 only as a test (slower)"
     shown = ", ".join(f"rank {rank} waits in {wait}" for rank, wait in waits.items())
     differ = len(set(waits.values())) > 1
     return f"{shown}: alike within one group, unless one went another way before" if differ else ""

@@ -92,7 +92,7 @@ ROWS: tuple[Signature, ...] = (
               r"|monitoredBarrier after \d+ms|Application timeout caused pair closure|HeartBeat timeout|Watchdog .{0,40}(?:is stuck|hang detected)|DeepEP (?:error: )?timeout",
               "a rank hung, died, skipped a collective or is slow; the others waited for it",
               "read the log of the rank that did not report: it failed, or does alone what all must do (saving, evaluation, a download under `if rank == 0`);"
-              " while it hangs, gpulaunch stacks RUN (elsewhere py-spy dump --pid PID) shows what each rank executes. A longer time-out helps only where that work is really so long", "thread"),
+              " while it hangs, py-spy dump --pid PID, or gpulaunch stacks RUN, shows what each rank executes. A longer time-out helps only where that work is really so long", "thread"),
     Signature("S57", "nccl-network", VICTIM,
               r"ncclRemoteError|\[WinError 100(?:53|54)\]|\b(?:ORTE|PRTE) has lost communication with a remote daemon|errors_impl\.UnavailableError: |XlaRuntimeError: UNAVAILABLE: (?!.{0,200}(?:TPU|backend))|successfully reached monitoredBarrier, but received errors|NCCL INFO (?:init|group)\.cc:\d+ -> 6\b|Connection closed by (?:remote )?peer|Connection reset by (?:remote )?peer|NCCL communicator (?:was|encountered|has been) (?:aborted|error)"
               r"|recvValue failed|sendBytes failed|recvVector failed|sendVector failed|(?<! to - \[Errno 32\] )Broken pipe|BrokenPipeError|socketProgress: Connection closed|ConnectionResetError|remote process has been terminated"

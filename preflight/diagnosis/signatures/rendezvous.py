@@ -13,8 +13,8 @@ ROWS: tuple[Signature, ...] = (
               r"|failed to listen on any local network address|[Pp]ort \d+ (?:already in use|is not available|is in use)|WSAEADDRINUSE|\[WinError 10048\]|[Ee]rrno 48\]"
               r"|only one usage of each socket address|Only one usage of each socket address",
               "the main port is taken, often by a leftover or another job",
-              "end the process that holds it (gpulaunch clean-zombies HOSTS for leftovers), or take another port: torchrun --master-port N,"
-              " accelerate launch --main_process_port N, a server's own --port; gpulaunch run takes a free one automatically", "run"),
+              "take another port (torchrun --master-port N, accelerate launch --main_process_port N, a server's own --port), or end the process that"
+              " holds it: gpulaunch clean-zombies HOSTS ends leftovers; gpulaunch run takes a free port automatically", "run"),
     Signature("S51", "rendezvous-timeout", ROOT,
               r"client socket has (?:timed out after|failed to connect to any)|connection to the C10d store has failed"
               r"|TCP client failed to connect/validate to host|connect\(\) timed out|RendezvousConnectionError"
