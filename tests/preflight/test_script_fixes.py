@@ -15,7 +15,6 @@ FIXES: dict[str, tuple[str, str, str]] = {
         "model, optimizer, loader, scheduler = accelerator.prepare(model, optimizer, loader, scheduler)",
         "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)",
     ),
-    "R415": ("layer_that_nothing_uses", "        self.norm = nn.GroupNorm(4, width)\n", ""),
     "D201": (
         "dev_set_device",
         "import torch\ntorch.cuda.set_device(0)",

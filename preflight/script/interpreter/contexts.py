@@ -52,6 +52,7 @@ def _is_file_lock(it: Interpreter, called: ast.expr) -> bool:
 
 NO_SYNC = "no_sync"  # of DDP, which keeps gradients of ranks apart; with its model, the kind of block
 SUPPRESS = "contextlib.suppress"
+GATHERED = "GatheredParameters"  # of DeepSpeed: each rank holds whole weights
 LOCKED = "file lock"  # of what one rank of a host does at a time
 STACK = "exit stack"  # the kind of a contextlib.ExitStack: what enters it stays open to the end of its block
 _OF_RANK_0 = re.compile(r"rank_?(?:zero|0)|main_process|master|is_main|first_rank|main_only", re.IGNORECASE)
@@ -85,7 +86,7 @@ def context_of(value: Value) -> str:
     name = value.name if isinstance(value, ExternalName) else ""
     if name.endswith((".no_grad", ".inference_mode")):
         return "no_grad"
-    return SUPPRESS if name == SUPPRESS else ""
+    return SUPPRESS if name == SUPPRESS else GATHERED if name.endswith(f".{GATHERED}") else ""
 
 
 def note_autocast(it: Interpreter, value: Value) -> None:

@@ -82,7 +82,7 @@ class Loop:
     """A loop or, by its number, a call or block that is read, inside of how many contexts, calls, conditions.
 
     `newest`: the number of the newest thing of before the loop; `caught`: what a block catches; `by_rank`:
-    over the rank's own part.
+    over the rank's own part; `began`: at which step of the reading this turn did.
     """
 
     place: CodeLocation
@@ -94,6 +94,7 @@ class Loop:
     newest: int = 0
     caught: str = ""
     by_rank: bool = False
+    began: int = 0
 
     def catches(self, name: str) -> bool:
         """Whether an exception of this name ends the block only."""

@@ -136,9 +136,10 @@ def _loop(
     outer_repeated = it.repeated
     depth, guard = len(it.contexts), it.guard
     whiles = isinstance(node, ast.While)
-    loop = Loop(it.place(node), depth, len(it.stack), by_condition=whiles, newest=it.newest, by_rank=by_rank)
-    it.loops.append(loop)
+    loop = partial(Loop, by_condition=whiles, newest=it.newest, by_rank=by_rank)
+    outside = len(it.loops)
     for number, begin in enumerate(turns):
+        it.loops[outside:] = [loop(it.place(node), depth, len(it.stack), began=it.work.steps)]
         it.repeated = outer_repeated or (same and number > 0)
         it.tests = []
         begin()
@@ -152,7 +153,7 @@ def _loop(
             if not ways.breaks or not same:
                 break
             it.state = merge_states(ways.breaks)  # what ends the loop on one path need not end it on another
-    it.loops.pop()
+    del it.loops[outside:]
     it.loop_depth -= 1
     it.open_loops -= same
     it.repeated, it.tests = outer_repeated, outer_tests

@@ -132,9 +132,10 @@ def note_forward(it: Interpreter, model: Ref | Element, call: Call) -> None:
     if thing is None:
         return
     shared = isinstance(model, Ref) and model.shared
-    wrapped = TRUE in alternatives(thing.get("wrapped")) or _is_part_around(it, heap_id(model))
+    wrapped = TRUE in alternatives(thing.get("wrapped"))
     owned = isinstance(model, Ref) and isinstance(thing.get("accelerator"), Ref)
-    if (shared or wrapped or owned) and {"no_grad", RANK_0}.isdisjoint(it.contexts):
+    trains = {"no_grad", RANK_0}.isdisjoint(it.contexts)
+    if trains and (shared or wrapped or owned or _is_part_around(it, heap_id(model))):
         synced = f"{NO_SYNC} {heap_id(model)}" not in it.contexts
         name = (THROUGH if synced else UNSYNCED) if shared or owned else AROUND
         it.note(name, call.place)
@@ -155,12 +156,11 @@ def _is_part_around(it: Interpreter, model: int | None) -> bool:
     """Whether a layer is called of a model in DDP, in no forward() of the script: `ddp.module.head(x)`."""
     if model is None or not it.state.wrapped or not it.drawn:
         return False
-    functions = (it.functions[key].node for key in it.stack if key in it.functions)
-    if any(_TRAINS_NOTHING.search(getattr(node, "name", "")) for node in functions):
+    names = (getattr(it.functions[key].node, "name", "") for key in it.stack if key in it.functions)
+    if any(map(_TRAINS_NOTHING.search, names)):
         return False
-    heap = it.state.heap.items()
-    wrapped = [number for number, thing in heap if number != model and thing.get("wrapped") == TRUE]
-    return any(model in members(it, number) for number in wrapped)
+    wrapped = (number for number, thing in it.state.heap.items() if thing.get("wrapped") == TRUE)
+    return any(model in members(it, number)[1:] for number in wrapped)
 
 
 def unsynced(it: Interpreter, _owner: Ref | Element, call: Call) -> Value:

@@ -2,6 +2,7 @@
 
 from preflight.script.interpreter.calls import taint
 from preflight.script.interpreter.config_files import loaded
+from preflight.script.interpreter.contexts import GATHERED
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import CallModel, Interpreter, MethodModel
 from preflight.script.interpreter.values import (
@@ -50,7 +51,7 @@ def _is_of_parts(it: Interpreter, given: Value) -> bool:
 
 def _forward(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """engine(batch): under ZeRO-3 all ranks gather the weights of each layer."""
-    if it.attr(owner, "parts") == TRUE:
+    if it.attr(owner, "parts") == TRUE and GATHERED not in it.contexts:
         emit_collective(it, call, "forward")
     return UNKNOWN
 

@@ -184,14 +184,6 @@ def _ray_model(it: Interpreter, call: Call) -> Value:
     return ddp(it, call.passing(call.get("model", 0) or UNKNOWN))
 
 
-def _ray_loader(it: Interpreter, call: Call) -> Value:
-    """ray.train.torch.prepare_data_loader(loader): one that gives each rank its part."""
-    for item in alternatives(call.first):
-        if isinstance(item, Ref):
-            it.change(item.id, touched=TRUE)
-    return call.first
-
-
 def _init_distributed_device(it: Interpreter, call: Call) -> Value:
     """timm.utils.init_distributed_device(args): makes the group, sets the device, notes both in args."""
     it.state.device_set = True
@@ -232,7 +224,6 @@ CALLS: dict[str, CallModel] = {
     **dict.fromkeys(("detectron2.engine.launch", "detectron2.engine.launch.launch"), _launch),
     "timm.utils.init_distributed_device": _init_distributed_device,
     "ray.train.torch.prepare_model": _ray_model,
-    "ray.train.torch.prepare_data_loader": _ray_loader,
 }
 
 

@@ -48,17 +48,11 @@ def _accelerator(it: Interpreter, ref: Ref, _name: str, call: Call) -> None:
         always_sharded=Const(any(NONE not in alternatives(plugin or NONE) for plugin in plugins)),
         cpu=call.get("cpu") or FALSE,
         requested_at=Dtype("at", call.at("mixed_precision")),
-        steps_for_each=Const(not call.open and call.kwargs.keys().isdisjoint(_STEP_ONCE)),
+        open=Const(call.open),
     )
     it.state.device_set = it.state.grouped = True
     values = {"requested": requested, "effective": effective}
     it.emit(call.event("accelerator", ref.id, **values))
-
-
-_STEP_ONCE = frozenset(
-    {"split_batches", "step_scheduler_with_optimizer", "dataloader_config", "deepspeed_plugin"}
-)
-"""Arguments with which a scheduler may make one step at a time."""
 
 
 def _partial_state(it: Interpreter, _ref: Ref, _name: str, _call: Call) -> None:

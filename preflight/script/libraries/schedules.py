@@ -1,29 +1,33 @@
 """Schedules of a learning rate, and gradients that an optimizer drops."""
 
+import ast
+
+from preflight import regex as re
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter, MethodModel
 from preflight.script.interpreter.values import NONE, UNKNOWN, Const, Element, HeapObject, Ref, Value, heap_id
 
-_HORIZONS = {
-    "CosineAnnealingLR": ("T_max", 1),
-    "OneCycleLR": ("total_steps", 2),
-    "LinearLR": ("total_iters", 3),
-    "PolynomialLR": ("total_iters", 1),
-    "get_scheduler": ("num_training_steps", 3),
-    "get_polynomial_decay_schedule_with_warmup": ("num_training_steps", 2),
-    "get_linear_schedule_with_warmup": ("num_training_steps", 2),
-    "get_cosine_schedule_with_warmup": ("num_training_steps", 2),
-    "get_cosine_with_hard_restarts_schedule_with_warmup": ("num_training_steps", 2),
-}
-"""Which argument says over how many steps a schedule goes, by the name of what makes it."""
+_NAMED = re.compile(r"(?!.*(?:warm|last_))[A-Za-z_]")
 
 
 def schedule_of(it: Interpreter, call: Call, name: str) -> Value:
-    """torch.optim.lr_scheduler.StepLR(optimizer, ...), transformers.get_scheduler("cosine", optimizer)."""
-    given = (item for item in (*call.args, *call.kwargs.values()) if it.kind(item) == "optimizer")
+    """torch.optim.lr_scheduler.StepLR(optimizer, ...), transformers.get_scheduler("cosine", optimizer).
+
+    `given`: the texts of its arguments; `steps`: a pattern of those with names that are known numbers.
+    """
+    values = [*call.args, *call.kwargs.values()]
+    nodes = [*call.node.args, *(word.value for word in call.node.keywords)]
+    pairs = [(value, ast.unparse(node)) for value, node in zip(values, nodes, strict=False)]
+    known = not call.open and "steps_per_epoch" not in call.kwargs
     kind = (call.get("name", 0) or UNKNOWN) if name == "get_scheduler" else Const(name)
-    steps = call.get(*_HORIZONS[name]) if name in _HORIZONS else None
-    attrs = {"optimizer": next(given, UNKNOWN), "kind": kind, "steps": steps or NONE}
+    given = [text for value, text in pairs if it.kind(value) != "optimizer" and "opt" not in text]
+    steps = [text for value, text in pairs if isinstance(value, Const) and type(value.value) is int]
+    attrs = {
+        "optimizer": next((value for value in values if it.kind(value) == "optimizer"), UNKNOWN),
+        "kind": kind if known else UNKNOWN,
+        "given": Const("\n".join(given)),
+        "steps": Const("|".join(map(re.escape, filter(_NAMED.match, steps)))),
+    }
     return it.new(HeapObject("scheduler", call.place, attrs))
 
 

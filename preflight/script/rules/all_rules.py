@@ -11,7 +11,7 @@ MODULES = tuple(
         *("exchange_arguments", "group_order", "files", "grad_scaler", "graph_flow", "kept_graphs"),
         *("local_ranks", "model_wrappers", "models", "optimizer_targets", "placement", "precision"),
         *("random_splits", "rendezvous", "runners", "scaler_use", "schedules", "signatures"),
-        *("step_order", "syntax", "tensor_devices", "unused_layers", "versions", "whole_objects", "workers"),
+        *("step_order", "syntax", "tensor_devices", "versions", "whole_objects", "workers"),
     )
 )
 

@@ -59,10 +59,7 @@ def not_of_the_wrapper(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
 
 
 def _is_prepared_here(it: Interpreter, owner: str, line: int) -> bool:
-    """Whether the last value that a name gets before a line is one of accelerator.prepare().
-
-    An attribute of self gets it in another method, and then nothing else in any that comes later.
-    """
+    """Whether the last value of a name before a line is of accelerator.prepare(); of self in any method."""
     made = [value for value, at in _values_of(it.nodes, owner) if at < line]
     if not made and owner.startswith("self."):
         made = [value for value, _ in _values_of(it.sources.parser.nodes(it.source.tree), owner)]
@@ -233,21 +230,16 @@ def _prefix(parts: list[ast.AST], owner: ast.expr, line: int) -> str | None:
 def _made(parts: list[ast.AST], call: ast.Call, line: int) -> str | None:
     """Return the prefix of what a call makes: a wrapper's, or that of what a function of the file returns."""
     maker = ast.unparse(call.func)
+    for own in (part for part in parts if isinstance(part, ast.FunctionDef) and part.name == maker):
+        inside = walk(own)[1:]
+        returns = (part for part in inside if isinstance(part, ast.Return))
+        found = {_prefix(inside, part.value, part.lineno) if part.value else None for part in returns}
+        return found.pop() if len(found) == 1 else None
     added = "module." if _WRAPPERS.search(maker) else "_orig_mod." if _is_of_torch(call, "compile") else ""
-    if added:
-        inner = call.args[0] if call.args else None
-        return added + ((isinstance(inner, ast.Name) and _prefix(parts, inner, line)) or "")
-    if "prepare" in maker or "setup" in maker:
-        return None
-    own = (part for part in parts if isinstance(part, ast.FunctionDef) and part.name == maker)
-    function = next(own, None)
-    inside = walk(function) if function is not None else []
-    found = {
-        _prefix(inside, part.value, part.lineno)
-        for part in inside
-        if isinstance(part, ast.Return) and part.value
-    }
-    return found.pop() if len(found) == 1 else None if found else ""
+    if not added:
+        return None if "prepare" in maker or "setup" in maker else ""
+    inner = call.args[0] if call.args else None
+    return added + ((isinstance(inner, ast.Name) and _prefix(parts, inner, line)) or "")
 
 
 @rule("C503", "load without map", "write", "early write", "process group", "end")

@@ -1,7 +1,7 @@
 """Rule R404: what all ranks must do together, and only rank 0 does."""
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from preflight import regex as re
 from preflight.facts.script import CodeLocation
@@ -16,7 +16,7 @@ from preflight.script.libraries.collectives import FORWARD_OF_ONE
 from preflight.script.libraries.pytorch import trained_models
 from preflight.script.rules.certainty import doubted
 from preflight.script.rules.own_decisions import EACH, any_measured, calling, decided_by
-from preflight.script.rules.own_measures import agreed_in, named, takes_every_nth
+from preflight.script.rules.own_measures import agreed_in, takes_every_nth
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import walk
 
@@ -39,6 +39,7 @@ _OF_MEMORY = re.compile(r"out of memory|OutOfMemory")
 _ENDS = re.compile(r"exit|abort|raise")
 _NO_MEMORY = "a rank that has no memory left continues with its next batch, and the others wait in this one"
 _END_ALL = "raise: a launch ends all ranks, and a smaller batch or gradient accumulation avoids it"
+_TURNS = "turns that a rank leaves alone"
 _OWN_BRANCH = "each rank decides by what its own part of the data gave whether it comes to"
 _AGREED = "agree first: dist.all_reduce() of the decision, so that all ranks take the same way"
 _TOGETHER = "leave it on every rank: broadcast what rank 0 decides"
@@ -72,6 +73,7 @@ class _Exit:
     number: int
     others: bool = False
     own: str = ""  # "break" or "turn": each rank decides alone that it leaves the loop, or a turn of it
+    began: int = 0  # when that turn began; behind its place come those of what is met later in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,10 +228,13 @@ def _note_alone(it: Interpreter, event: ScriptEvent) -> None:
 
 def _note_met(it: Interpreter, event: ScriptEvent) -> None:
     """Note what all ranks take part in: in each turn of a loop, and in a call that rank 0 has left."""
+    turns = _TURNS in it.notes
     for loop in it.loops:
         in_call = loop.number and FINALLY not in it.contexts[loop.depth :]
         if not loop.number or (in_call and _Exit(loop.place, loop.number) in it.notes):
             it.note(_MetIn(loop.place, loop.number), event.place)
+        if turns and (turn := _Exit(loop.place, 0, own="turn", began=loop.began)) in it.notes:
+            it.note(turn, event.place)
 
 
 def _note_left(it: Interpreter, event: ScriptEvent) -> None:
@@ -244,7 +249,9 @@ def _note_left(it: Interpreter, event: ScriptEvent) -> None:
         by = decided_by(it, tests[-1], loop)
         own = (event.what or "break") if by == EACH else ""
         if by and (own or event.what != "turn"):
-            it.note(_Exit(*left, own=own), event.place)
+            began = loop.began if own == "turn" else 0
+            it.note(_TURNS)
+            it.notes.setdefault(_Exit(*left, own=own, began=began), [event.place])
             return
     if event.what == "turn":
         return
@@ -271,33 +278,13 @@ def _left_alone(it: Interpreter) -> Iterator[RuleHit]:
     """Yield where rank 0 alone leaves a loop, or a function early, in which all take part in something."""
     told: set[CodeLocation] = set()
     exits = [(key, places) for key, places in it.notes.items() if isinstance(key, _Exit)]
-    for key, (first, *_) in sorted(exits, key=lambda item: item[0].number > 0):  # of loops first
-        met = it.notes.get(_MetIn(key.place, key.number), [])
-        met = [place for place in met if key.own != "turn" or _follows(it, place, first)][:1]
+    for key, (first, *behind) in sorted(exits, key=lambda item: item[0].number > 0):  # of loops first
+        met = (behind if key.own == "turn" else it.notes.get(_MetIn(key.place, key.number), []))[:1]
         parted = key.others or _Exit(key.place, key.number, others=True) in it.notes
         if met and not parted and first not in told:
             told.add(first)
             message = _OWN.get(key.own) or (_ENDED if key.number else _GONE)
             yield RuleHit(first, message, _AGREED if key.own else _TOGETHER, Level.WARNING, tuple(met))
-
-
-def _follows(it: Interpreter, place: CodeLocation, left: CodeLocation) -> bool:
-    """Whether something comes behind a `continue`: below it, or in a function called below it."""
-    if place.path == left.path and place.line > left.line:
-        return True
-    parser, source, other = it.sources.parser, it.sources.get(left.path), it.sources.get(place.path)
-    if source is None or other is None:
-        return False
-    function = _innermost(parser.of_kinds(other.tree, ast.FunctionDef), place.line)
-    loop = _innermost(parser.of_kinds(source.tree, ast.For, ast.While), left.line)
-    name = getattr(function, "name", "")
-    calls = (node for node in (walk(loop) if name and loop else ()) if isinstance(node, ast.Call))
-    return any(named(call) == name and call.lineno > left.line for call in calls)
-
-
-def _innermost(nodes: Iterable[ast.stmt], line: int) -> ast.stmt | None:
-    around = (node for node in nodes if node.lineno <= line <= (node.end_lineno or 0))
-    return max(around, key=lambda node: node.lineno, default=None)
 
 
 def _without_rank_0(it: Interpreter) -> Iterator[RuleHit]:

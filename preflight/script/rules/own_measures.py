@@ -1,7 +1,7 @@
 """What each rank measures of its own part of the data, and decides by it alone."""
 
 import ast
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TypeVar
 
 from preflight import regex as re
@@ -43,10 +43,14 @@ def named(node: ast.AST) -> str:
 
 def names_of(node: ast.AST) -> list[str]:
     """Return the names whose numbers code asks; `out.shape`, `out is None` and `"aux" in out` ask none."""
-    parts = walk(node)
-    may_be = (part for part in parts if type(part) in _MAY_ASK_FORM)
-    forms = {id(inner) for part in may_be if _is_of_form(part) for inner in walk(part)}
+    forms = of_form(parts := walk(node))
     return [part.id for part in parts if type(part) is ast.Name and id(part) not in forms]
+
+
+def of_form(parts: Iterable[ast.AST]) -> set[int]:
+    """Return which pieces of syntax are part of what asks the form of a value alone."""
+    may_be = (part for part in parts if type(part) in _MAY_ASK_FORM)
+    return {id(inner) for part in may_be if _is_of_form(part) for inner in walk(part)}
 
 
 _MAY_ASK_FORM = frozenset({ast.Compare, ast.Call, ast.Attribute})

@@ -7,16 +7,22 @@ from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import UNCALLED
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import TRUE, Const, text_of
+from preflight.script.interpreter.values import TRUE, text_of
 from preflight.script.rules.own_measures import named
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import all_names
 from preflight.script.syntax_trees import walk
 
-_BY_RANKS = re.compile(r"(?i)process|world|gpu|rank|replica|device|loader|split_batch|gather")
-"""Names in what a schedule is made of that count the ranks, or the batches of all of them."""
-_COUNTS = frozenset({"range", "trange"})
-_FLAT = re.compile(r"(?i)^constant")
+_BY_RANKS = re.compile(r"(?i)process|world|gpu|rank|replica|device|loader|split_batch|gather|^len$|len\(")
+"""Words in what a schedule is made of that count the ranks, or the batches of all of them."""
+_STEPS_ONCE = re.compile(
+    r"split_batches|step_scheduler_with_optimizer|DataLoaderConfig|DeepSpeedPlugin"
+    r"|assert [^\n]*num_processes *== *1\b|\+=[^\n]*(?:num_processes|world_size)"
+)
+"""What lets a scheduler make one step at a time, or counts what all ranks have done."""
+_FLAT = re.compile(r"(?i)^constant|^lambda \w+: [\d.]+$")
+_ENDS_BY = r"[<>]=? *(?:{0})\b|== *(?:{0})\b|\b(?:{0}) *[<>]|range\((?:[^()\n]*, *)?(?:{0})\b"
+_OF_EPOCHS = re.compile(r"\s*for \w*epoch\w* in [^:]*range\(")
 
 
 @rule("R414", "schedule")
@@ -31,66 +37,33 @@ def stepped_once_for_each_rank(it: Interpreter, event: ScriptEvent) -> Iterator[
     scheduler = it.thing(event.ref)
     accelerator = it.thing(scheduler.get("accelerator")) if scheduler is not None else None
     alone = it.target.processes == 1 or UNCALLED in it.contexts
-    if scheduler is None or accelerator is None or alone or accelerator.get("steps_for_each") != TRUE:
+    if scheduler is None or accelerator is None or alone or accelerator.get("open") == TRUE:
         return
-    kind = text_of(scheduler.get("kind"))
-    source = it.sources.get(scheduler.place.path)
-    calls = it.sources.parser.of_kinds(source.tree, ast.Call) if source else []
-    given = [
-        part for call in calls if source and source.place(call) == scheduler.place for part in _parts(call)
-    ]
-    if kind is None or _FLAT.match(kind) or any(map(_BY_RANKS.search, all_names(_makers(it, given)))):
+    kind, given, steps = (text_of(scheduler.get(name)) for name in ("kind", "given", "steps"))
+    if kind is None or given is None or any(map(_FLAT.match, (kind, given))):
         return
-    if _is_of_an_epoch(it):
-        counts = "epochs"
-    elif isinstance(scheduler.get("steps"), Const) and _ends_by(it, given):
-        counts = "the steps of the loop"
-    else:
+    loop = next((each for each in reversed(it.loops) if not each.number), None)
+    source = it.sources.get(loop.place.path) if loop else None
+    lines = source.lines[loop.place.line - 1 : loop.place.line + 2] if source and loop else []
+    of_epochs = _OF_EPOCHS.match(" ".join(lines)) is not None
+    if not of_epochs and not (steps and it.sources.mention(re.compile(_ENDS_BY.format(steps)))):
         return
+    if it.sources.mention(_STEPS_ONCE) or _counts_ranks(it, given):
+        return
+    counts = "epochs" if of_epochs else "the steps of the loop"
     message = f"this scheduler counts {counts}, and step() of a prepared one makes a step for each rank"
     fix = "leave it out of prepare(), or multiply its steps by accelerator.num_processes"
     yield RuleHit(scheduler.place, message, fix, Level.WARNING, (event.place,))
 
 
-def _parts(call: ast.Call) -> list[ast.AST]:
-    """Return the arguments of what makes a schedule, without its optimizer, part by part."""
-    given = [*call.args, *(word.value for word in call.keywords if word.arg != "optimizer")]
-    return [part for each in given if "opt" not in named(each) for part in walk(each)]
-
-
-def _makers(it: Interpreter, given: list[ast.AST]) -> list[ast.AST]:
-    """Return what a schedule is given, what the names in it are, and the functions that it calls."""
-    names = {named(part) for part in given} - {""}
+def _counts_ranks(it: Interpreter, given: str) -> bool:
+    """Whether a schedule is given a number of ranks, through names and functions of the script too."""
+    names = {*re.compile(r"\w+").findall(given)}
     values = [
         node.value
         for source in it.sources.files()
         for node in it.sources.parser.of_kinds(source.tree, ast.Assign)
         if any(named(target) in names for target in node.targets)
     ]
-    return [*given, *(part for each in (*values, *it.functions_named(names)) for part in walk(each))]
-
-
-def _is_of_an_epoch(it: Interpreter) -> bool:
-    """Whether the loop around the current point counts epochs: `for epoch in range(epochs):`."""
-    loop = next((each for each in reversed(it.loops) if not each.number), None)
-    source = it.sources.get(loop.place.path) if loop else None
-    turns = it.sources.parser.of_kinds(source.tree, ast.For) if source else []
-    around = next((node for node in turns if source and loop and source.place(node) == loop.place), None)
-    counted = around is not None and any(named(part) in _COUNTS for part in walk(around.iter))
-    return counted and around is not None and "epoch" in named(around.target)
-
-
-def _ends_by(it: Interpreter, given: list[ast.AST]) -> bool:
-    """Whether a loop ends by a number that a schedule is given: `if step >= args.max_steps: break`."""
-    numbers = {ast.unparse(part) for part in given if isinstance(part, (ast.Name, ast.Attribute))}
-    parser = it.sources.parser
-    asked = [
-        side
-        for source in it.sources.files()
-        for node in parser.of_kinds(source.tree, ast.Compare)
-        if isinstance(node.ops[0], (ast.GtE, ast.Gt, ast.Lt, ast.LtE, ast.Eq))
-        for side in (node.left, *node.comparators)
-    ]
-    calls = [call for source in it.sources.files() for call in parser.of_kinds(source.tree, ast.Call)]
-    asked += [each for call in calls if named(call) in _COUNTS for each in call.args]
-    return any(ast.unparse(each) in numbers for each in asked)
+    makers = [part for each in (*values, *it.functions_named(names)) for part in walk(each)]
+    return any(map(_BY_RANKS.search, (given, *all_names(makers))))

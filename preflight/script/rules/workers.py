@@ -19,6 +19,7 @@ from preflight.script.interpreter.values import (
     alternatives,
 )
 from preflight.script.libraries.models import as_device
+from preflight.script.rules.own_measures import of_form
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 _STARTS_ANEW = re.compile(r"forkserver|[\"']spawn[\"']")
@@ -74,34 +75,27 @@ def _uses_of_cuda(it: Interpreter, function: Func, depth: int) -> Iterator[tuple
     nodes = it.sources.parser.nodes(info.node)
     if any(getattr(node, "attr", getattr(node, "id", "")) == "get_worker_info" for node in nodes):
         return
-    inner = [
-        part
-        for node in nodes[1:]
-        if isinstance(node, _BRANCHES)
-        for part in it.sources.parser.nodes(node)[1:]
-    ]
-    branches = set(map(id, inner))
+    around = [node for node in nodes[1:] if isinstance(node, _BRANCHES)]
+    branches = {id(part) for node in around for part in it.sources.parser.nodes(node)[1:]}
+    forms = of_form(nodes)
     own = {node.id for node in nodes if type(node) is ast.Name and type(node.ctx) is ast.Store}
     own |= {node.arg for node in nodes if type(node) is ast.arg}
     with it.within(info.source, function.frame):
         for node in nodes:
             if id(node) in branches or not isinstance(node, (ast.Call, ast.Attribute)):
                 continue
-            if isinstance(node, ast.Attribute):
-                uses = _value(it, node, function, own) is ON_GPU
-            else:
-                uses = _is_on_gpu(it, node, getattr(node.func, "attr", ""), function, own)
-            if uses:
+            if _is_on_gpu(it, node, function, own) and id(node) not in forms:
                 yield node, info.source.path
                 return
-            if isinstance(node, ast.Attribute):
-                continue
-            other = _called_function(it, node, function, own) if depth else None
-            if other is not None:
-                yield from _uses_of_cuda(it, other, depth - 1)
+            if depth and isinstance(node, ast.Call):
+                other = _called_function(it, node, function, own)
+                yield from _uses_of_cuda(it, other, depth - 1) if other else ()
 
 
-def _is_on_gpu(it: Interpreter, node: ast.Call, called: str, function: Func, own: set[str]) -> bool:
+def _is_on_gpu(it: Interpreter, node: ast.Call | ast.Attribute, function: Func, own: set[str]) -> bool:
+    if isinstance(node, ast.Attribute):
+        return isinstance(node.ctx, ast.Load) and _value(it, node, function, own) is ON_GPU
+    called = getattr(node.func, "attr", "")
     if called == "cuda" and isinstance(node.func, ast.Attribute):
         return not node.args or getattr(node.func.value, "id", "") != "torch"
     given = [*node.args[:1], *(word.value for word in node.keywords)] if called == "to" else []
@@ -128,9 +122,8 @@ def _value(it: Interpreter, node: ast.expr, function: Func, own: set[str]) -> Va
 
 
 def _called_function(it: Interpreter, node: ast.Call, function: Func, own: set[str]) -> Func | None:
-    if isinstance(node.func, ast.Attribute) and getattr(node.func.value, "id", "") == "self":
-        return method_of(it, function.bound or NONE, node.func.attr)
-    value = (
-        it.lookup(node.func.id) if isinstance(node.func, ast.Name) and node.func.id not in own else UNKNOWN
-    )
+    func = node.func
+    if isinstance(func, ast.Attribute) and getattr(func.value, "id", "") == "self":
+        return method_of(it, function.bound or NONE, func.attr)
+    value = it.lookup(func.id) if isinstance(func, ast.Name) and func.id not in own else UNKNOWN
     return value if isinstance(value, Func) else None
