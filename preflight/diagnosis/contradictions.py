@@ -8,6 +8,7 @@ from itertools import islice
 from preflight import regex as re
 from preflight.diagnosis.candidate import Candidate
 from preflight.diagnosis.lines import Line
+from preflight.diagnosis.process_ends import CLOSED
 from preflight.diagnosis.report_leads import RESULT, only_names, reports, says_ended
 from preflight.diagnosis.result import USER_CODE
 from preflight.diagnosis.run_ends import TESTS_PASSED
@@ -15,7 +16,7 @@ from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.signature_matcher import first_match
 from preflight.diagnosis.signatures.table import CausalDepth, signature
 from preflight.diagnosis.step_counters import FEWEST_STEPS, counted_steps, names_step
-from preflight.diagnosis.tracebacks import MOST_BELOW, ParsedException, is_quoted
+from preflight.diagnosis.tracebacks import IN_THREAD, MOST_BELOW, ParsedException, is_quoted
 from preflight.diagnosis.warning_lines import IS_EXCEPTION, is_warning_line
 from preflight.facts.xid_table import GPU_FAILED_XIDS, any_xid
 
@@ -27,8 +28,7 @@ _ALSO_OF_OTHERS = {
     "S67": re.compile(
         r"Got completion|CQE with error|[Rr]etry (?:count(?:er)? )?exceeded|RETRY_EXC|Connection (?:refused|timed out|reset)|Connect timeout"
     ),
-    # The agents of others that finished, failed or were stopped close it, too.
-    "S52": re.compile(r"Rendezvous(?:Closed|GracefulExit)Error|has been closed"),
+    "S52": CLOSED,
     # timeout's status, and that of xargs whose command ended with 255.
     "S95": re.compile(r"\b124$"),
     # Xids that do not say that the GPU failed.
@@ -48,9 +48,9 @@ _FEW = 3  # lines of a process that may be behind its failure, in a buffer or fr
 # What belongs to a message, counts, or is printed by a tool behind any end.
 _BESIDE_AN_END = re.compile(r"\W|wandb|.*\d|$")
 _END = 6  # lines at a log's end in which an exit code is the run's
-# What a program, a builder or a check says last that came to its end.
+# What a program, a builder or a check says last that came to its end, not what one saves because it failed.
 _OUTCOME = re.compile(
-    r"(?:.{0,60}\b(?:[Ww]rote|written|saved|exported|rendered|uploaded)|[Ss]uccessfully \w+ed)\b.{0,80}[\w/]\.?$|.{0,60}\b\d+ \w+ (?:ok|OK|passed)$"
+    r"(?!.*(?i:emergency|crash|dump|snapshot|partial|\blogs?\b))(?:.{0,60}\b(?:[Ww]rote|written|saved|exported|rendered|uploaded)|[Ss]uccessfully \w+ed)\b.{0,80}[\w/]\.?$|.{0,60}\b\d+ \w+ (?:ok|OK|passed)$"
 )
 
 
@@ -69,7 +69,8 @@ def doubt_causes(
     found = [each.possibly(each.depth) if _may_be_shown(each, course) else each for each in found]
     doubted = [
         replace(_as_likely(each), depth=max(each.depth, CausalDepth.GENERAL))
-        if course.in_thread(each.first) and course.turned(each.first, _TURNS, len(course.lines), alike=True)
+        if IN_THREAD in course.heading(each.first)
+        and course.turned(each.first, _TURNS, len(course.lines), alike=True)
         else _as_likely(each)
         if ended_well
         or each.first.order in outlived
@@ -77,7 +78,7 @@ def doubt_causes(
         or (stopped and course.turned(each.first, _TURNS, len(course.lines), alike=True))
         or (course.was_done(each.first) and course.caught(each.first))
         or _says_too_little(each)
-        or _is_thrown_behind(each, raised)
+        or _is_thrown_behind(each, raised, course)
         or _began_anew(each.first, course)
         or not _is_proven(each, framed, course)
         else each
@@ -105,12 +106,14 @@ def _may_be_shown(candidate: Candidate, course: RunProgress) -> bool:
     """Whether nothing says that a process ended by what a cause's line names, and its last word is an outcome: such words are also data, and an exception that is caught is also handled."""
     row, first = signature(candidate.cause.code), candidate.first
     words = row.alternatives if row is not None else ()
-    if course.ended_script(first) or course.launcher_failed(first.order + 1) or says_ended(first.text, words):
+    ended = course.ended_script(first) or course.heading(first).startswith("Process ")
+    if ended or course.launcher_failed(first.order + 1) or says_ended(first.text, words):
         return False
     if not (IS_EXCEPTION.match(first.text) or only_names(first.text, words)):
         return False
-    own = [line.text for line in course.lines[first.order + 1 :] if line.stream == first.stream and line.text]
-    return any(_OUTCOME.match(text) or (RESULT.match(text) and not names_step(text)) for text in own[-1:])
+    behind = islice(reversed(course.lines), len(course.lines) - first.order - 1)
+    last = next((line.text for line in behind if line.stream == first.stream and line.text), "")
+    return bool(_OUTCOME.match(last) or (RESULT.match(last) and not names_step(last)))
 
 
 def _began_anew(first: Line, course: RunProgress) -> bool:
@@ -156,12 +159,14 @@ def _says_too_little(candidate: Candidate) -> bool:
     return words is not None and all(words.search(each.text) for each in candidate.cause.evidence)
 
 
-def _is_thrown_behind(candidate: Candidate, raised: Sequence[ParsedException]) -> bool:
-    """Whether only what native code threw names a cause, where its process had raised another exception before: it may have thrown while it ended."""
+def _is_thrown_behind(candidate: Candidate, raised: Sequence[ParsedException], course: RunProgress) -> bool:
+    """Whether only what native code threw names a cause, where its process had raised another exception before and made no steps since: it may have thrown while it ended."""
     first = candidate.first
     thrown = all(each.text.startswith("what():") for each in candidate.cause.evidence)
     return thrown and any(
-        each.line.stream == first.stream and each.line.order < first.order and not each.bare
+        each.line.stream == first.stream
+        and each.line.order < first.order
+        and not (each.bare or course.turned(each.line, FEWEST_STEPS, first.order, alike=False))
         for each in raised
     )
 

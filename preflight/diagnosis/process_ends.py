@@ -20,7 +20,7 @@ _STOPPED_ITSELF = re.compile(r"\breceived (?:signal[ =:]+)?SIGTERM\b")
 _UNREACHED, _NEVER_JOINED = "S51", "S52"
 _STORE_FAILED = re.compile(r"connection to the C10d store has failed|error of type RendezvousConnectionError")
 # What torch's agent says where another agent left: it finished, failed or was stopped.
-_CLOSED = re.compile(r"Rendezvous(?:Closed|GracefulExit)Error|has been closed")
+CLOSED = re.compile(r"Rendezvous(?:Closed|GracefulExit)Error|has been closed")
 _WAS_CONNECTED = re.compile(r"\b(?:Broken pipe|Connection (?:was )?reset|[Cc]onnection closed)\b")
 _KILLED, _CANCELLED = "S70", "S78"
 _ENDS_OTHERS = frozenset({_CRASH, "S77", "S95", "S96"})
@@ -50,7 +50,7 @@ def weigh_peers_end(candidate: Candidate, others: Sequence[Candidate]) -> Candid
     if _stopped_behind(candidate, others):
         return candidate.possibly(CausalDepth.VICTIM)
     first = candidate.first
-    closed = all(_CLOSED.search(each.text) for each in candidate.cause.evidence)
+    closed = all(CLOSED.search(each.text) for each in candidate.cause.evidence)
     if candidate.cause.code == _NEVER_JOINED and any(
         (each.depth <= CausalDepth.GENERAL and each.first.stream != first.stream)
         or (closed and each.cause.code == _CANCELLED)

@@ -68,10 +68,11 @@ _SAMPLE = re.compile(
 _NAMED_END = re.compile(r"(?i)[-=*#~<\[/]{2,}.{0,10}\bend\b")
 _END_OF_SAMPLE = re.compile(rf"{_NAMED_END.pattern}|[-=*#~]{{8,}}$")
 _COMMIT = re.compile(r"commit [0-9a-f]{7,40}\b")  # its message is indented below it
-# What a bar or numbers behind a name count.
+# What a bar or shares behind a name count, and numbers behind the names of several rows.
 _TALLY = re.compile(
-    r"\s*\S.{1,80}?\s+(?:[\u2580-\u2595\u25a0]+|#{2,}|\*{2,})\s+\d[\d.,]*%?\W*$|\s*\S.{1,80}?(?:\s{2,}\d[\d.,]*%?){2,}\s*$"
+    r"\s*\S.{1,80}?\s+(?:[\u2580-\u2595\u25a0]+|#{2,}|\*{2,})\s+\d[\d.,]*%?\W*$|\s*\S.{1,80}?(?:\s{2,}\d+\.\d+%?){2,}\s{2,}\d[\d.]*%?\s*$"
 )
+_COUNTED = re.compile(r"\s*[^\s[](?:\S|\s(?!\s)){1,80}(?:\s{2,}\d[\d.,]*%?){2,}\s*$")
 _TURNS = 4
 _LONGEST_SAMPLE = 100
 # A part of a chat that spans lines, between its marks.
@@ -105,7 +106,7 @@ def is_shown_text(lines: Sequence[Line], line: Line) -> bool:
     if item := _ITEM.match(text):
         others = filter(None, (_ITEM.match(each.text) for each in _beside(lines, line.order)))
         return any(abs(int(other[1]) - int(item[1])) == 1 for other in others) and _is_amid(lines, line.order)
-    for form in (_COMMENT, _COMMIT_TITLE):  # one alone is a heading, or a host's name
+    for form in (_COMMENT, _COMMIT_TITLE, _COUNTED):  # one alone is a heading, a host's name or a report
         if form.match(text):
             return any(form.match(each.text) for each in _beside(lines, line.order))
     if (own := _OF_PAIR.match(text)) and any(

@@ -25,8 +25,8 @@ from preflight.diagnosis.run_starts import (
 from preflight.diagnosis.signature_matcher import HARMLESS, JoinedLines, first_match, shape
 from preflight.diagnosis.signatures.exit_messages import NOT_FOUND_IN_WORDS
 from preflight.diagnosis.signatures.model import Alternative, CausalDepth, Signature
-from preflight.diagnosis.step_counters import bar_of, count_on, counted_steps, rise, words_of_turn
-from preflight.diagnosis.tracebacks import HEADER, IN_THREAD, LONGEST_TRACEBACK
+from preflight.diagnosis.step_counters import count_on, counted_steps, rise, words_of_turn
+from preflight.diagnosis.tracebacks import LONGEST_TRACEBACK
 from preflight.diagnosis.warning_lines import IS_EXCEPTION, LONGEST, is_warning_line
 
 _LAUNCHER_FAILED = re.compile(
@@ -47,7 +47,7 @@ _STEPS = _EVERY_TURN[:2]
 _BUFFER = 8192  # characters that Python keeps back before it writes to a file or a pipe
 _MANY_OUTLIVED = 10
 _BELOW, _NEAR = 4, 16
-_BEGINNING = 12  # characters by which the lines that one place of a program prints are known
+_FULL_BAR = re.compile(r"\| *([3-9]|\d\d+)/\1 \[")
 _NO_PROGRAM = re.compile(
     rf"command not found$|{NOT_FOUND_IN_WORDS}|' is not recognized as an internal or external command,"
 )
@@ -279,16 +279,13 @@ class RunProgress:
         """
         if after < 0 or self.ends_job(after):
             return after < 0 and bisect_left(self._moves, before) >= _MOVES_ENOUGH
-        rows = [*self._moves_beside(self.lines[after]), self._flushed(after)]
+        own, *others = self._moves_beside(self.lines[after])
+        rows = [own, *others, self._flushed(after)]
         made = sum(max(0, bisect_left(row, before) - bisect_right(row, after)) for row in rows)
-        full = any(self._fills_bar(at, after) for row in rows for at in row if after < at < before)
+        # A bar is drawn again when a process ends, but not before its first turn.
+        began = [] if self._turns(self.lines[after], _STEPS, 0, after, 1) else own
+        full = any(_FULL_BAR.search(self.lines[at].text) for at in began if after < at < before)
         return made >= _MOVES_ENOUGH or full or (made > 0 and self._outlived_alike(after))
-
-    def _fills_bar(self, at: int, after: int) -> bool:
-        """Whether a bar is full that was not above another line: its process made all the turns that were left."""
-        turns = bar_of(self.lines[at].text)
-        above = (bar_of(line.text) for line in self.lines[max(0, after - _NEAR) : after])
-        return turns is not None and turns[0] == turns[1] >= _MOVES_ENOUGH and turns not in above
 
     def _flushed(self, after: int) -> list[int]:
         """Return the steps that a process surely made where its lines are: it caught the exception of a line, printed some before, and less text than a buffer holds, so it keeps none back; or it says what it does instead; or torch's agent had ended it and started another."""
@@ -311,28 +308,32 @@ class RunProgress:
         caught = instead or shows_caught(shown)
         kinds = _EVERY_TURN[1 : 2 + instead]
         made = self._turns(line, kinds, after, most=_NEAR)
-        behind = (
-            made if replaced or (caught and self._writes_in_order(line)) else self._like_above(after, made)
-        )
+        tried = replaced or (caught and self._tried_on(line))
+        behind = made if tried else self._like_above(after, made)
         row = sorted((*self._turns(line, kinds, 0, after, _BUFFER), *behind))
         if ended or resumes:
             return row
         return row if caught and rise(counted_steps(self.lines[order] for order in row)) else []
 
-    def _writes_in_order(self, line: Line) -> bool:
-        """Whether a process wrote below a line what starts like something that it wrote above the traceback which ends in it: it keeps nothing back."""
-        after, above = line.order, line.order - max(0, len(self._traceback_above(line)) - 1)
-        own = [each for each in self.lines[max(0, above - _NEAR) : after + _NEAR] if _is_own(each, line)]
-        begun = {shape(each.text[:_BEGINNING]) for each in own if each.order < above}
-        return any(each.order > after and shape(each.text[:_BEGINNING]) in begun for each in own)
+    def _tried_on(self, line: Line) -> bool:
+        """Whether a process wrote below a traceback that ends in a line what it wrote above it but for a number: it tries another one."""
+        start = line.order - max(0, len(self._traceback_above(line)) - 1)
+        own = [
+            each
+            for each in self.lines[max(0, start - _NEAR) : line.order + _NEAR]
+            if each.stream == line.stream and each.text[:1].isalpha() and not IS_EXCEPTION.match(each.text)
+        ]
+        begun = {shape(each.text): each.text for each in own if each.order < start}
+        below = (each.text for each in own if each.order > line.order)
+        return any(begun.get(shape(text), text) != text for text in below)
 
     def caught(self, line: Line) -> bool:
         """Whether a traceback that ends in a line starts in a function that caught its exception."""
         return shows_caught(self._traceback_above(line))
 
-    def in_thread(self, line: Line) -> bool:
-        """Whether a traceback that ends in a line is one of a thread."""
-        return any(IN_THREAD in each.text for each in self._traceback_above(line)[:1])
+    def heading(self, line: Line) -> str:
+        """Return what is above a traceback that ends in a line: Python names the thread or the child that ended by it so."""
+        return "".join(each.text for each in self._traceback_above(line)[:1])
 
     def ended_script(self, line: Line) -> bool:
         """Whether a script ended by a line: by its traceback, or because Python did not find it."""
@@ -368,16 +369,6 @@ class RunProgress:
         other = not _says_ended(line) and (not own or own[0] > line.order)
         of = [(at[1], row) for (at, of), row in self._rows.items() if of == "moves" and at != line.stream]
         return [own, *(row for at, row in of if (row[0] > line.order if at.startswith(kind) else other))]
-
-
-def _is_own(line: Line, of: Line) -> bool:
-    """Whether a line is one of the same process, and of no traceback."""
-    text = line.text
-    return (
-        line.stream == of.stream
-        and text[:1].isalnum() | (text[:1] == "[")
-        and not (HEADER.match(text) or IS_EXCEPTION.match(text))
-    )
 
 
 def _says_ended(line: Line) -> bool:

@@ -42,12 +42,6 @@ def counted_steps(lines: Iterable[Line]) -> list[CountedStep]:
     return found
 
 
-def bar_of(text: str) -> tuple[int, int] | None:
-    """Return the turns that a bar counts, and all that it will."""
-    bar = _BAR.search(text)
-    return (int(bar[1]), int(bar[2])) if bar else None
-
-
 def words_of_turn(text: str) -> frozenset[str]:
     """Return the words that the turns of one loop share, however long their bars and numbers are: those that come first."""
     return frozenset(_WORD.findall(text[:_LONGEST])[:_FIRST_WORDS])

@@ -21,6 +21,11 @@ _TRITON = (
 )
 _TRITON += "line 57, in _has\n    import triton\n"
 _TRITON += "ModuleNotFoundError: No module named 'triton'\n"
+_CHILD = "Process SpawnProcess-1:\n" + _CAUGHT.replace(
+    "/w/t.py", "/usr/lib/python3.11/multiprocessing/process.py"
+)
+_BUFFERED = "".join(f"step {n} loss {3 - n / 10:.2f}\n" for n in range(4))
+_SAVED = "save: 100%|██████████| 8/8 [00:03<00:00,  2.59it/s, avr_loss=0.112]\n"
 _BAR = "steps: 100%|██████████| 800/800 [21:11<00:00,  1.59s/it, avr_loss=0.112]\n"
 
 
@@ -43,6 +48,15 @@ def test_a_run_that_continued_in_order_is_healthy(log: str) -> None:
         f"Trying batch_size=32\n{_BY_MODULE}torch.OutOfMemoryError: {_OOM}\nTrying batch_size=16\n{_EPOCHS}",
         f"{_BAR}{_RAISED}{_BAR}",  # a bar that was full above, drawn again
         f"{_RAISED}{_BAR.replace('800/800', '400/800')}",
+        # The last draw of a bar whose loop ended by it, of another loop, or of what is saved then.
+        f"{_BAR.replace('800/800', '799/800')}{_RAISED}{_BAR}",
+        f"{_BAR.replace('800/800', '400/800')}{_RAISED}{_SAVED}",
+        # A logger writes at once, behind which the buffer of what was printed comes.
+        f"10:00:00 INFO start\n{_RAISED}10:00:09 INFO close\n{_BUFFERED}",
+        f"[10:00:00] build\n{_RAISED}[10:00:09] built\n{_BUFFERED}",
+        f"step 1 loss 2.9\n{_RAISED}{_BAR}",  # a bar without its loss above
+        f"rank   cause   exit   starts\nr0     {_OOM}   1   2\nr1     {_OOM}   1   2\n",
+        f"{_OOM}   4711   1\n",  # one row alone counts nothing
     ],
 )
 def test_what_may_be_older_than_a_failure_does_not_hide_it(log: str) -> None:
@@ -74,7 +88,9 @@ _OUTCOME = "wrote cache to /tmp/c.pkl\n"
         (f"loading\n{_CAUGHT}EOFError: Ran out of input\n", "certain"),
         (f"loading\n{_BY_MODULE}EOFError: Ran out of input\n{_OUTCOME}", "certain"),
         (_CHAT, "possible"),
+        (f"loading\n{_CHILD}EOFError: Ran out of input\n{_OUTCOME}", "certain"),
         (f"RuntimeError: {_OOM}\nit was refused\n2 checks passed\n", "possible"),
+        (f"RuntimeError: {_OOM}\nmemory snapshot saved to /tmp/oom.pickle\n", "likely"),
         (f"RuntimeError: {_OOM}\nit was refused\n", "likely"),
         ("run.sh: line 3:  4111 Killed                  python t.py\nmetrics saved to m.json\n", "likely"),
     ],

@@ -251,8 +251,12 @@ def test_an_import_error_of_another_reason_lacks_no_package(message: str, verdic
     assert diagnose(text).verdict == verdict
 
 
-@pytest.mark.parametrize(("times", "confidence"), [(1, "likely"), (0, "certain")])
-def test_what_native_code_throws_behind_an_exception_may_be_of_its_end(times: int, confidence: str) -> None:
+@pytest.mark.parametrize(
+    ("times", "steps", "confidence"), [(1, 0, "likely"), (0, 0, "certain"), (1, 4, "certain")]
+)
+def test_what_native_code_throws_behind_an_exception_may_be_of_its_end(
+    times: int, steps: int, confidence: str
+) -> None:
     waited = (
         'Traceback (most recent call last):\n  File "/x/deep_ep/buffer.py", line 4, in dispatch\n    go()\n'
         "RuntimeError: DeepEP error: timeout (dispatch CPU)\n"
@@ -261,5 +265,6 @@ def test_what_native_code_throws_behind_an_exception_may_be_of_its_end(times: in
         "terminate called after throwing an instance of 'EPException'\n"
         "  what():  Failed: CUDA error a.cpp:7 'an illegal memory access was encountered'\n"
     )
-    causes = diagnose(waited * times + thrown).causes
+    made = "".join(f"step {number} loss {3 - number / 10:.2f}\n" for number in range(steps))
+    causes = diagnose(waited * times + made + thrown).causes
     assert [cause.confidence for cause in causes if cause.code == "S38"] == [confidence]
