@@ -11,6 +11,7 @@ from preflight.diagnosis.exception_origins import calling_library
 from preflight.diagnosis.fix_commands import command_at, command_for, filled_by_itself
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.missing_modules import module_advice
+from preflight.diagnosis.narrowed_causes import narrowed_cause
 from preflight.diagnosis.parser_messages import correct_argument, describe_refusal
 from preflight.diagnosis.result import Cause, Confidence, Evidence
 from preflight.diagnosis.run_progress import RunProgress
@@ -124,10 +125,10 @@ def candidate_of_row(
     )
     if row.code == _MISSING_MODULE:
         cause = with_module_advice(cause, [frame.file for each in chain for frame in each.frames])
+    places = [f"{frame.path}:{frame.function}" for each in chain for frame in each.frames[-3:]]
     if not cause.command:
-        places = [f"{frame.path}:{frame.function}" for each in chain for frame in each.frames[-3:]]
         cause = replace(cause, command=command_at(row.code, places))
-    cause = _as_said(row, cause, shown, course)
+    cause = _as_said(row, cause, shown, course, places)
     library = calling_library(chain) if row.code == _REFUSED_ARGUMENT else ""
     if library:
         cause = replace(
@@ -140,7 +141,9 @@ def candidate_of_row(
     return Candidate(cause, depth, soft, shown[0], aside, row.broad)
 
 
-def _as_said(row: Signature, cause: Cause, shown: Sequence[Line], course: RunProgress) -> Cause:
+def _as_said(
+    row: Signature, cause: Cause, shown: Sequence[Line], course: RunProgress, places: Sequence[str]
+) -> Cause:
     """Return the cause of a row as the words of its lines narrow it."""
     text = "\n".join(line.text for line in shown)
     thrown = _THROWN.search(course.text_from(shown[:1])) if row.code == _ABORT else None
@@ -173,10 +176,21 @@ def _as_said(row: Signature, cause: Cause, shown: Sequence[Line], course: RunPro
     if row.broad and row.code in _OF_ERRNO:
         unclear = all(_ERRNO_ALONE.search(line.text) for line in shown)
     below = course.text_from(shown[:MOST_EVIDENCE])
-    narrowed = (words for code, pattern, *words in NARROWED if row.code == code and re.search(pattern, below))
-    said, fix = next(narrowed, ("", ""))
-    sure: Confidence = "possible" if unclear else cause.confidence
-    return replace(cause, cause=said or cause.cause, fix=fix or cause.fix, confidence=sure)
+    said, fix, command = narrowed_cause(row.code, "\n".join((below, *places))) or next(
+        (
+            (*words, "")
+            for code, pattern, *words in NARROWED
+            if row.code == code and re.search(pattern, below)
+        ),
+        ("", "", ""),
+    )
+    return replace(
+        cause,
+        cause=said or cause.cause,
+        fix=fix or cause.fix,
+        command=command or cause.command,
+        confidence="possible" if unclear else cause.confidence,
+    )
 
 
 def _not_activated(lacking: Line, course: RunProgress) -> Line | None:

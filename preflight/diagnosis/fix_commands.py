@@ -33,7 +33,7 @@ _REPO = re.compile(
 _NEW_NUMPY = re.compile(
     r"_ARRAY_API|NumPy 1\.x|Numpy is not available|removed in the NumPy 2|version of numpy is 0x2"
 )
-_OLD_PROTOBUF = "'protobuf<=3.20.3'"
+_OLDEST_NUMPY = re.compile(r"[Nn]eeds NumPy (\d+\.\d+) or less")
 _SCRIPT = re.compile(r"(?<![\w./-])([\w./-]+\.py): error: ")
 _HOST_AND_PORT = re.compile(
     r"\(([\w.-]{2,80}), (\d{2,5})\)|\[?\b((?:\d{1,3}\.){3}\d{1,3}|[a-z][\w-]*(?:\.[\w-]+)*)\]?:(\d{4,5})\b(?!\])"
@@ -181,13 +181,16 @@ def _memory(text: str) -> str:
     total, allocated, kept, own = _held(text)
     free, wanted = _gib(text, "", " (?:is )?free"), _gib(text, "Tried to allocate ", "")
     others = total - free - own if " free" in text else 0.0
+    amd = "HIP" in text
     if own and wanted <= total and others > max(_OTHERS_HOLD_GIB, _MUCH * total):
-        return f"nvidia-smi shows who holds {others:.1f} of the {total:.1f} GiB of that GPU; this process has {own:.1f}"
+        return f"{'rocm-smi --showpids' if amd else 'nvidia-smi'} shows who holds {others:.1f} of the {total:.1f} GiB of that GPU; this process has {own:.1f}"
     if wanted > total > 0:
         return f"that line asks for one tensor of {wanted:.1f} GiB, and the whole GPU has {total:.1f}: print its shape, and make it in parts"
     if allocated and "non-PyTorch" in text and own - allocated - kept > _MUCH * total:
         return f"{own - allocated - kept:.1f} GiB of this process are not torch's: export XLA_PYTHON_CLIENT_PREALLOCATE=false where it uses JAX, too; CuPy keeps a pool"
     in_pieces = kept > _MUCH * total > 0 and wanted <= free + kept
+    if in_pieces and amd:
+        return "export PYTORCH_HIP_ALLOC_CONF=garbage_collection_threshold:0.8,max_split_size_mb:512"
     return "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True" if in_pieces else ""
 
 
@@ -262,7 +265,9 @@ def _shadowed(text: str) -> str:
 
 def _fitting(text: str) -> str:
     if "rotobuf" in text or "Descriptors" in text or "MessageFactory" in text:
-        return f"python -m pip install {'--upgrade protobuf' if 'Gencode' in text else _OLD_PROTOBUF}"
+        return "python -m pip install " + ("-U protobuf" if "Gencode" in text else "'protobuf<=3.20.3'")
+    if wanted := _OLDEST_NUMPY.search(text):
+        return f"python -m pip install 'numpy=={wanted[1]}.*'"
     return "python -m pip install 'numpy<2'" if _NEW_NUMPY.search(text) else ""
 
 

@@ -5,7 +5,8 @@ _PACKAGES = {
     "cv2": "opencv-python-headless", "PIL": "pillow", "sklearn": "scikit-learn", "yaml": "pyyaml",
     "skimage": "scikit-image", "bs4": "beautifulsoup4", "flash_attn": "flash-attn --no-build-isolation",
     "dateutil": "python-dateutil", "Levenshtein": "python-Levenshtein",
-    "pkg_resources": "setuptools", "pytorch_lightning": "pytorch-lightning", "open_clip": "open-clip-torch",
+    "pkg_resources": "'setuptools<82'", "distutils": "setuptools",
+    "pytorch_lightning": "pytorch-lightning", "open_clip": "open-clip-torch",
     "attr": "attrs", "git": "gitpython", "dotenv": "python-dotenv", "pynvml": "nvidia-ml-py",
     "sentence_transformers": "sentence-transformers", "hydra": "hydra-core", "faiss": "faiss-cpu",
 }  # fmt: skip

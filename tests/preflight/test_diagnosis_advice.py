@@ -204,7 +204,7 @@ def test_hyphens_are_the_mistake_only_where_torchrun_does_not_know_an_option_of_
         ("run.sh: line 9: --lr: command not found\n", "end the line above"),
         (
             'docker: Error: could not select device driver "" with capabilities: [[gpu]].\n',
-            "Container Toolkit",
+            "docker run --rm --gpus",
         ),
         ("run.sh: 9: data.size=3: not found\n", "end the line above"),
         ("'--lr' is not recognized as an internal or external command,\n", "in one line"),

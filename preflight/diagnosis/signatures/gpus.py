@@ -25,11 +25,11 @@ ROWS: tuple[Signature, ...] = (
               r"|(?:nproc|num_gpus|n_gpus?|--gpus)\S{0,20} .{0,40}(?:exceeds|greater than|more than) .{0,40}(?:available|visible)"
               r"|[Ii]nvalid CUDA 'device=|Invalid CUDA_VISIBLE_DEVICES|Total available GPUs [\d.]+ is less than|device_index out of range|AssertionError: +assert .{0,60}device_count\(\)",
               "a rank asked for a GPU that it cannot see: more ranks than GPUs, CUDA_VISIBLE_DEVICES, or a fixed cuda:N",
-              "as many ranks as visible GPUs; accelerator.device instead of a fixed index", "known"),
+              "as many ranks as visible GPUs (torchrun --nproc_per_node gpu; gpulaunch run counts them), and the device from LOCAL_RANK (accelerator.device) instead of a fixed cuda:N", "known"),
     Signature("S53", "nccl-duplicate-gpu", ROOT, r"[Dd]uplicate GPUs? (?:detected|in use|found)|both on (?:CUDA|HIP) device [0-9a-f]|[Rr]anks? .{0,40}both (?:use|using|on) (?:the same )?(?:GPU|device)|must be on distinct (?:GPU|CUDA) devices|[Mm]ultiple [Rr]anks? .{0,40}(?:on|using)"
               r" the same (?:GPU|device)|more than one rank (?:on|uses|per) (?:the same |a )?(?:GPU|device)|same GPU is (?:used|shared) by (?:multiple|several) ranks",
               "two ranks are on one GPU: a fixed device, no set_device, CUDA_VISIBLE_DEVICES set in the script, or more ranks than GPUs",
-              "take the device from LOCAL_RANK (accelerator.device, or torch.cuda.set_device first of all); as many ranks as GPUs", "thread"),
+              "torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) first of all (accelerator.device does it), and as many ranks as GPUs", "thread"),
     Signature("S45", "device-map-auto", ROOT,
               r"can't train a model that has been loaded with .?device_map=.?['\"]?auto['\"]?.? in any distributed mode"
               r"|can't train a model that has been loaded in (?:8-bit or 4-bit|8-bit|4-bit) precision"
@@ -39,8 +39,7 @@ ROWS: tuple[Signature, ...] = (
               r"|`?device_map`? .{0,60}not compatible with .{0,40}(?:ZeRO|distributed|FSDP|DDP)|module must have its parameters .{0,40}on device .{0,20}device_ids\[0\]"
               r"|can't move a model that has some modules offloaded",
               "the model, or a part of it, is not on the rank's own GPU: device_map spread it, or a .to() chose another one",
-              "drop device_map='auto', or device_map={'': PartialState().local_process_index}; before DataParallel model.to('cuda:0') with"
-              " CUDA_VISIBLE_DEVICES for the GPUs you want", "source"),
+              "take device_map='auto' out of from_pretrained, or device_map={'': PartialState().local_process_index} (quantised weights); no .to() to a fixed cuda:N behind it", "source"),
     Signature("S43", "device-mismatch", ROOT,
               r"Expected all tensors to be on the same device|device_ids and output_device arguments only work with single-device.{0,600}module parameters \{device\(type='cpu'\)\}|[Ii]nput,? output and indices must be on the current device"
               r"|Input type \(torch\.(?:cuda\.)?(?P<kind>\w+)\) and \w+ type \(torch\.(?:cuda\.)?(?P=kind)\)|arguments are located on different GPUs"
@@ -48,13 +47,13 @@ ROWS: tuple[Signature, ...] = (
               r"|[Ee]xpected (?:object of )?type torch\.cuda\.\w+Tensor but (?:got|found type) torch\.(?!cuda)\w+|[Ee]xpected (?:object of )?type torch\.(?!cuda)\w+Tensor but (?:got|found type) torch\.cuda\."
               r"|is on (?:cpu|cuda:\d+), but expected (?:them to be )?on"
               r"|Pointer argument \(at \d+\) cannot be accessed from Triton|Cannot copy out of meta tensor|Placeholder storage has not been allocated on MPS|all tensors must be on devices\[0\]",
-              "tensors on different GPUs, or a batch or a model left on the CPU", "accelerator.device, prepare for model and DataLoader; without accelerate .to(device) for both", "known"),
+              "tensors on different GPUs, or a batch or a model left on the CPU", "model.to(device) before the optimizer and batch = batch.to(device) in the loop (accelerator.prepare does both); a tensor kept as an attribute moves only as register_buffer, one made in forward wants device=x.device", "known"),
     Signature("S42", "cuda-reinit-in-fork", ROOT,
               r"Cannot re-?initialize CUDA in forked subprocess|CUDA has been initialized before the `?notebook_launcher|verifying a stable environment for the notebook launcher|multi-GPU training from your notebook, you need to avoid"
               r"|training from your notebook, the `?Accelerator|must use the 'spawn' start method"
               r"|To use CUDA with multiprocessing, you must|create new processes if CUDA is already initialized|Poison fork in .{0,40}CUDA",
               "a process forked after CUDA was in use (a DataLoader worker, a pool)",
-              "multiprocessing_context='spawn', and no CUDA work in the dataset", "thread"),
+              "return tensors of the CPU from dataset and collate_fn, and move them in the training loop; else DataLoader(multiprocessing_context='spawn')", "thread"),
     # `signature_matcher` makes it S42 where the lines above show a fork.
     Signature("S100", "driver-mismatch", GENERAL,
               r"(?<!initialization error: )(?:CUDA|cuda|Cuda)(?: driver)? (?:[Ee]rror|failure)(?: 3)?:? '?initialization error|[Cc]uda(?:Error)?InitializationError|" + cuda_status("InitializationError")
@@ -72,7 +71,7 @@ ROWS: tuple[Signature, ...] = (
               r"|CUDA error: no binary for|cutlass\w*: no kernel found to launch|named symbol not found.{0,60}cublas"
               r"|PTX JIT compilation (?:failed|was disabled)|HSA_STATUS_ERROR_INVALID_ISA"
               r"|TensileLibrary.{0,100}GPU arch|rocBLAS error: Cannot read",
-              "this build of torch, or of an extension, has no code for this GPU", "install the wheel built for it: CUDA 12.6 builds"
+              "this build of torch, or of an extension, has no code for this GPU", "install the wheel built for it (gpulaunch preflight HOST names its index URL): CUDA 12.6 builds"
               " below compute capability 7.5, CUDA 12.8 or newer for Blackwell; build extensions again on such a GPU"
               " (TORCH_CUDA_ARCH_LIST)", "source"),
     Signature("S101", "kernel-resources", ROOT,
@@ -84,20 +83,20 @@ ROWS: tuple[Signature, ...] = (
     Signature("S34", "driver-mismatch", ROOT,
               r"(?:Failed to initialize NVML: )?Driver/library version mismatch|driver and library versions? (?:do not match|mismatch)"
               r"|NVMLError_LibRmVersionMismatch|NVML/RM version mismatch|NVRM: API mismatch|API mismatch: the client has the version|nvml error: driver/library|\bERROR_LIB_RM_VERSION_MISMATCH\b",
-              "the driver was upgraded, and the old kernel module is still loaded", "reboot the host, or reload the nvidia"
-              " modules", "known"),
+              "the driver was upgraded, and the old kernel module is still loaded", "reboot the host; without: end all that uses its GPUs, then"
+              " sudo rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia && sudo modprobe nvidia; start containers anew after it", "known"),
     Signature("S35", "driver-mismatch", ROOT,
               r"NVIDIA driver on your system is too old|CUDA driver version is insufficient|" + cuda_status("InsufficientDriver", "CallRequiresNewerDriver", "UnsupportedPtxVersion")
               + r"|cuda>=[\d.]+, please update your driver|requirement error: unsatisfied condition: (?:cuda|brand|driver)"
               r"|driver version .{0,40}(?:is )?(?:too old|insufficient|not supported)|Cuda failure (?:\d+ )?'?CUDA driver version"
               r"|API call is not supported in the installed CUDA driver|found an older CUDA driver|Please update your (?:GPU|NVIDIA) driver|the provided PTX was compiled with an unsupported toolchain",
-              "the driver is older than the wheel's CUDA, or than the compiler of a kernel's PTX", "install the wheel of an older CUDA, or a newer driver", "known"),
+              "the driver is older than the wheel's CUDA, or than the compiler of a kernel's PTX", "install torch for an older CUDA (gpulaunch preflight HOST names the index URL for its driver), or a newer driver: CUDA 13 wants 580 or newer, CUDA 12 525", "known"),
     Signature("S36", "driver-mismatch", ROOT,
               r"Error 80[234]: |\(error 80[234]\)|[Ss]ystem not yet initialized|NVLink SHARP \(NVLS\) Multicast memory|\bcuMulticast\w+ failed|system has unsupported display driver|[Ff]orward compatibility was attempted on non supported HW"
               r"|unsupported display driver / cuda driver combination"
               r"|GPU fabric is not ready|" + cuda_status("SystemNotReady", "SystemDriverMismatch", "CompatNotSupportedOnDevice", "FabricNotReady"),
               "802, or no NVLS memory: the fabric manager does not run; 803: driver and CUDA libraries differ; 804: cuda-compat on a GPU that"
-              " does not take it", "sudo systemctl start nvidia-fabricmanager; drop cuda-compat from LD_LIBRARY_PATH", "thread"),
+              " does not take it", "sudo systemctl enable --now nvidia-fabricmanager, of the driver's own version, on a host with NVSwitch (for a container or virtual machine: on its host)", "thread"),
     Signature("S120", "driver-mismatch", ROOT,
               r"/dev/(?:nvidia|kfd|dri/)\S{0,40}.{0,40}(?:Permission denied|Operation not permitted)|(?:Permission denied|Operation not permitted).{0,40}/dev/(?:nvidia|kfd|dri/)",
               "this process may not open the GPU's device file: the user is not in the group that owns it, or the container or job was given no GPU",
@@ -116,7 +115,7 @@ ROWS: tuple[Signature, ...] = (
               r"|\b0 active drivers\b|nvidia-container-cli: (?!(?:ldcache|mount|container|input) error).{0,80}(?:error|failed)|AssertionError: (?:CUDA|cuda) (?:is not|unavailable)|requires CUDA\."
               r"|Unsloth cannot find any torch accelerator|No GPU or accelerator|[Uu]nable to find any CUDA device|nvidia-smi: command not found",
               "this process sees no GPU: no driver, a CPU wheel, a CUDA_VISIBLE_DEVICES that is empty or names no GPU of this host, or a container without GPUs",
-              "gpulaunch preflight HOST; install a CUDA wheel; start the container with --gpus all", "run"),
+              "ask for GPUs where the job or container starts (--gres=gpu:N, --gpus all), correct CUDA_VISIBLE_DEVICES, install torch for the driver's CUDA, or the driver: gpulaunch preflight HOST says which", "run"),
     Signature("S40", "gpu-lost", ROOT,
               r"uncorrectable ECC error|[Uu]ncorrectable (?:NVLink|DRAM|SRAM) error|fallen off the bus|NVRM: Xid .{0,40}: (?!" + any_xid(PROGRAM_XIDS) + r")\d+"
               r"|GPU is lost|hardware stack error|uncorrectable NVLink error|" + cuda_status("ECCUncorrectable", "NvlinkUncorrectable", "Contained", "HardwareStackError")
@@ -124,8 +123,8 @@ ROWS: tuple[Signature, ...] = (
               r"|GPU at PCI:.{0,30}has fallen"
               r"|amdgpu .{0,80}uncorrectable hardware error|HW Exception by GPU node|ERR_GPU_LOST|NVML_ERROR_GPU_IS_LOST|NVMLError_(?:GpuIsLost|ResetRequired|IrqIssue|CorruptedInforom)|CUDA (?:driver )?error: (?:an )?(?:Invalid access of peer GPU memory over nvlink|uncorrectable)"
               r"|(?:UR_RESULT|PI|ZE_RESULT)_ERROR_DEVICE_LOST|nvlink (?:uncorrectable|error)|remote side.{0,30}nvlink error|CUDA error: .{0,30}contained error|SXid .{0,60}, [Ff]atal\b",
-              "the GPU or its link failed", "take that GPU out (gpus: in the run config) and have it reset or replaced; see"
-              " gpulaunch preflight HOST", "known"),
+              "the GPU or its link failed", "take that GPU out (gpus: in the run config); with nothing on it sudo nvidia-smi --gpu-reset -i N, or reboot; have it replaced if it comes back"
+              " (gpulaunch preflight HOST names it)", "known"),
     Signature("S114", "host-hardware", ROOT,
               r"\bEDAC \S{1,20}(?: \S{1,10})?: \d+ UE\b|\bMemory failure: 0x[0-9a-f]+: (?:Sending SIGBUS|Killing|.{0,60}: Failed)|hardware memory corruption|[Uu]ncorrected hardware memory error"
               r"|\[Hardware Error\]: (?:event severity: (?:fatal|recoverable)|.{0,80}(?:[Uu]ncorrected|[Ff]atal))|\bKernel panic - not syncing|NMI watchdog: Watchdog detected hard LOCKUP|\bmce: .{0,80}Fatal machine check",
@@ -133,7 +132,7 @@ ROWS: tuple[Signature, ...] = (
               "leave the host out (hosts: in the run config) and report it: ras-mc-ctl --errors and the BMC's event log name the DIMM or CPU", "known", broad=True),
     Signature("S39", "device-side-assert", ROOT, KERNEL_ASSERTION + r"[^`]{0,120}(?:\bout of bounds\b|(?:[Ii]nd(?:ex|ices?)?|[Ii]dx|\bt|[Tt]arget|[Ll]abel)(?:_?\w{1,12})?\)? <)",
               "an index out of range on the GPU: labels beyond the classes, token ids beyond the vocabulary",
-              "run on the CPU or with CUDA_LAUNCH_BLOCKING=1 to see where; resize the embeddings", "run"),
+              "CUDA_LAUNCH_BLOCKING=1 names the line: print before it the smallest and the largest index beside the size that it goes into", "run"),
     Signature("S124", "device-side-assert", ROOT, KERNEL_ASSERTION + r"[^`]{0,40}\binput(?:_val)? >= (?:zero|0)",
               "a loss of probabilities (binary_cross_entropy) got an input on the GPU that is not between 0 and 1: a logit, or NaN",
               "binary_cross_entropy_with_logits takes logits, and autocast allows it; else sigmoid before the loss, and look for NaN", "run"),
@@ -167,9 +166,9 @@ ROWS: tuple[Signature, ...] = (
               r"CUDA driver initialization failed|CUDA unknown error - this may be due to|cuInit\b.{0,80}fail"
               r"|CUDA (?:driver )?error: unknown error|" + cuda_status("Unknown", "OperatingSystem", "MpsConnectionFailed", "MpsRpcFailure", "MpsServerNotReady", "MpsMaxClientsReached", "MpsMaxConnectionsReached", "MpsClientTerminated") + r"|CUDA (?:driver )?error: (?:OS call failed|driver shutting down)"
               r"|MPS client failed to connect|between the MPS server and the MPS client failed|MPS server (?:is not ready|has hit its maximum)|MPS client has been terminated|hardware resources required to (?:create MPS|support device)|NVMLError_Unknown\b",
-              "CUDA failed and does not say why: at the start of a run /dev/nvidia* or modules are missing, the MPS server is gone, or a process forked;"
+              "CUDA failed and does not say why: at the start of a run /dev/nvidia* or modules are missing, or a process forked;"
               " later the driver or the GPU failed",
-              "sudo dmesg | grep -i xid; at the start sudo nvidia-modprobe -u; restart the container; with MPS: nvidia-cuda-mps-control -d, or unset CUDA_MPS_PIPE_DIRECTORY", "known"),
+              "at the start of a run: sudo nvidia-modprobe -u -c=0, after a suspend sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm, or start the container anew; later: sudo dmesg | grep -i xid", "known"),
     Signature("S136", "accelerator-runtime", GENERAL,
               r"\bERR\d{5} (?!DIST\b)[A-Z]{3,5} call \w|\bE[A-Z]?\d{4,5}: .{0,80}\bInner Error\b|\b(?:NPU|OPS) function error: |\bsynStatus(?: ?= ?| )(?:[1-9]\d{0,3}\b|syn(?!Status|Success)[A-Z]\w+)|\bHabana exception raised|\b(?:ERROR|FATAL) +NRT:nrt_(?!close|infodump)\w+ |\bNrt::\w+ failed\b|\bnrt_\w+ status=[1-9]|\bNRT_(?:FAILURE|TIMEOUT|EXEC\w*|RESOURCE)\b",
               "the runtime of an accelerator other than a GPU failed (Ascend's CANN, Gaudi's SynapseAI, Neuron): an operation that it does not have, a driver of another release, or the device itself",
@@ -179,5 +178,5 @@ ROWS: tuple[Signature, ...] = (
               r"CUDNN_STATUS_EXECUTION_FAILED|CURAND_STATUS_(?!SUCCESS)|\b[Cc]urand error \d{3}\b|^Error (?!.{0,40}out of memory).{1,80} at line \d+ in file .{1,200}\.(?:cuh?|cpp)$|(?:CUDA(?: driver)?|HIP) error: (?:invalid (?!resource handle)\w|operation not (?:permitted|supported)"
               r"|an internal operation failed|the launch timed out|PTX JIT compiler library|shared object|named symbol)|failed to open libnvrtc|symbol \w+ version lib\w+\.so\S* not defined in file|undefined symbol: (?:__nvJitLink|nvJitLink|cublas|cudnn|cusparse|cusolver|cufft|curand|nvrtc)\w*",
               "a CUDA library failed or is of another version than torch expects",
-              "unset LD_LIBRARY_PATH; reinstall torch in a clean environment", "known"),
+              "CUDA_LAUNCH_BLOCKING=1 shows whether an earlier call failed; a smaller batch where the GPU is nearly full; take directories of CUDA out of LD_LIBRARY_PATH", "known"),
 )  # fmt: skip

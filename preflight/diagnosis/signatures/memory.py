@@ -14,7 +14,7 @@ ROWS: tuple[Signature, ...] = (
               r"|Unexpected bus error encountered in worker|Error while attaching to shared memory segment"
               r"|unable to open shared memory object </torch_.{0,80}(?:No space|Cannot allocate)|[Ss]hared memory (?:is )?(?:full|exhausted)"
               r"|object store.{0,60}/dev/shm.{0,60}(?:too small|not enough|only)|multiprocessing.{0,80}OSError: \[Errno 28\]",
-              "/dev/shm is full (Docker gives 64 MB)", "docker run --ipc=host or --shm-size=16g; fewer workers", "run"),
+              "/dev/shm is full (Docker gives 64 MB)", "docker run --ipc=host or --shm-size=16g (a pod: an emptyDir of medium Memory at /dev/shm); without a container sudo mount -o remount,size=50% /dev/shm; fewer workers need less", "run"),
     Signature("S129", "cuda-oom", ROOT, r"\d [KMGT]iB allowed; ",
               "the process reached the share of the GPU's memory that it may take (torch.cuda.set_per_process_memory_fraction), or the GPU is full",
               "raise that share, or take it out; else as for any lack of GPU memory: a smaller batch, gradient checkpointing", "run"),
@@ -42,7 +42,7 @@ ROWS: tuple[Signature, ...] = (
               r" Exit code is 137|exceeded its memory (?:limit|request)|The node was low on resource: memory|reason: OOM(?:Killed|Killing)"
               r"|exceeded memory limit|(?:Your )?session crashed after using all available RAM|(?:Your )?notebook tried to allocate more memory than is available|exceeds the memory usage threshold of |\bfailed due to oom\b|has gone over memory limit|exceeded MEM usage hard limit|systemd-oomd\[?.{0,40}[Kk]illed|[Kk]illed \S{1,200} due to memory (?:pressure|used)|[Ss]ending SIG(?:TERM|KILL) to process \d.{0,80}\b(?:oom_score|badness)\b|[Ss]ending SIGKILL to .{0,120}\bOOM",
               "a process was killed because the memory limit of the host or of the job was reached",
-              "fewer DataLoader workers or ranks per host, low_cpu_mem_usage, a higher memory limit", "run"),
+              "fewer DataLoader workers or ranks per host, weights loaded by rank 0 alone (fsdp_cpu_ram_efficient_loading, zero.Init), or a higher limit", "run"),
     Signature("S21", "host-oom-killed", ROOT,
               r"DefaultCPUAllocator: (?:can't allocate memory|not enough memory)|\b(?:fork|vfork|clone|mmap|malloc|brk)\b.{0,80}Cannot allocate memory|^MemoryError(?::|$)"
               r"|numpy\.?\w*\._exceptions\.(?:_Array)?MemoryError|_ArrayMemoryError|std::bad_alloc|\[Errno 12\]"
@@ -60,8 +60,8 @@ ROWS: tuple[Signature, ...] = (
               r"|cuDNN version incompatibility|[Uu]nable to find an engine to execute this computation|CUFFT_INTERNAL_ERROR|CUSPARSE_STATUS_\w+"
               r"|(?:[Cc]ould not|[Ff]ailed to) (?:create|load) (?:cudnn|cublas|library libcudnn)|CUSOLVER_STATUS_\w+|Unable to load any of \{libcudnn",
               "the GPU is nearly full, an earlier assert broke its context, or cuBLAS or cuDNN of another version is loaded",
-              "as for CUDA out of memory, then CUDA_LAUNCH_BLOCKING=1; unset LD_LIBRARY_PATH; a torch that is newer than the GPU", "known"),
+              "a smaller batch first; then CUDA_LAUNCH_BLOCKING=1 shows an earlier failure; then unset LD_LIBRARY_PATH, and a torch that is newer than the GPU", "known"),
     Signature("S74", "shm", ENDING,
               r"\bSIGBUS\b|^(?:\S+: line \d+: +\d+ )?Bus error\b|Fatal Python error: Bus error|Bus error +\(core dumped\)|zsh: bus error\b|" + ended_by_signal(7, "SIGBUS"),
-              "a bus error, nearly always a full /dev/shm", "docker run --ipc=host or --shm-size=16g", "source"),
+              "a bus error, nearly always a full /dev/shm", "where df shows it full: docker run --ipc=host or --shm-size=16g, fewer workers; else a mapped file (safetensors, Arrow) was cut or replaced while it was read: copy it again", "source"),
 )  # fmt: skip

@@ -23,7 +23,7 @@ ROWS: tuple[Signature, ...] = (
     Signature("S04", "scaler-misuse", ROOT,
               r"Attempted \w+ but _scale is None|No inf checks were recorded for this optimizer",
               "loss.backward() ran without the scaler, or no parameter got a gradient",
-              "use accelerator.backward(loss); check that the trained parameters require gradients", "run"),
+              "accelerator.backward(loss), or scaler.scale(loss).backward(), before each step; print which of the optimizer's parameters have no .grad", "run"),
     Signature("S05", "scaler-misuse", ROOT,
               r"unscale_\(\) has already been called on this optimizer|step\(\) has already been called since the last"
               r" update|unscale_\(\) is being called after step\(\)",
@@ -33,7 +33,7 @@ ROWS: tuple[Signature, ...] = (
               r"|[Ff]lash_?attn\S* (?:is|seems to be|seems) not installed|No module named '?(?:flash_attn|flash_attn_\w+|flash_attention)\b"
               r"|(?:[Pp]lease|[Yy]ou (?:need|must)) install `?flash[-_]attn|[Ff]lash ?[Aa]ttention\S*(?: 2)? is not installed",
               "the package flash-attn is not installed on this host; that says nothing about its GPUs",
-              "attn_implementation='sdpa' needs no package; else install flash-attn built for this torch and this CUDA", "run"),
+              "attn_implementation='sdpa' needs no package; else MAX_JOBS=4 python -m pip install flash-attn --no-build-isolation, with this torch and a toolkit of its CUDA", "run"),
     Signature("S16", "flash-attn-unsupported", ROOT,
               r"FlashAttention(?:-?\d)?(?: forward| backward)? only supports? (?:Ampere|Hopper|Turing|fp16|head)|Flash ?Attention-?\s?\d? has been"
               r" toggled on|FlashAttention only support fp16 and bf16|xFormers (?:was built without|wasn't built|can't load)|No dot product attention (?:backend is available|support for)|flash_attn\S*: undefined symbol|No such operator (?:xformers|flash)\w*::|No operator found for (?:.memory_efficient_attention|this attention)|No (?:viable backend for scaled_dot_product_attention|available kernel\. {1,2}Aborting execution)"
@@ -45,7 +45,7 @@ ROWS: tuple[Signature, ...] = (
               r"|no backend .{0,60}flash.attention|Cannot use FlashAttention-\d backend"
               r"|[Ff]lash ?[Aa]ttention 2.{0,60}(?:need|require)s? (?:an? )?(?:Ampere|GPU)",
               "FlashAttention 2 needs compute capability 8.0, fp16 or bf16 inputs, and the package built for this torch",
-              "attn_implementation='sdpa'", "run"),
+              "attn_implementation='sdpa' (torch's own needs no package, and runs on every GPU)", "run"),
     Signature("S06", "bf16-unsupported", ROOT,
               r"bf16 mixed precision requires PyTorch >= 1\.10|Your setup doesn't support bf16"
               r"|Current CUDA Device does not support bfloat16"
@@ -57,7 +57,7 @@ ROWS: tuple[Signature, ...] = (
               r"|[Bb][Ff](?:loat)?16 (?:training )?(?:requires|needs) (?:a GPU|GPUs|compute capability|an? Ampere|CUDA)"
               r"|to use bf16,? you need",
               "bf16 on a GPU older than compute capability 8.0, or on a process that sees no GPU",
-              "fp16 on compute capability 7.x, else no; if the host should have a GPU, find out why torch does not see it", "run"),
+              "--fp16 for --bf16 on compute capability 7.x (vLLM: --dtype half; Lightning: precision='16-mixed'), float32 where the model overflows in it (T5, Gemma); gpulaunch preflight HOST where the host should have another GPU", "run"),
     Signature("S07", "driver-mismatch", ROOT,
               r"[Ff][Pp]16 [Mm]ixed [Pp]recision requires a (?:GPU|device in)"
               r"|FP16 Mixed precision training with AMP.{0,200}can only be used on (?:CUDA|GPU)"
@@ -66,10 +66,10 @@ ROWS: tuple[Signature, ...] = (
               "the config requests fp16, and this process sees no CUDA GPU",
               "gpulaunch preflight HOST: driver, CUDA_VISIBLE_DEVICES and the torch wheel; on CPU use no or bf16", "source"),
     Signature("S10", "precision-conflict", ROOT, r"At most one of fp16 and bf16 can be True",
-              "fp16 and bf16 are both set", "drop one of the two", "source"),
+              "fp16 and bf16 are both set", "keep bf16 where every GPU has compute capability 8.0, else fp16; take the other out of the arguments and of accelerate's or DeepSpeed's config", "source"),
     Signature("S09", "precision-conflict", ROOT, r"AcceleratorState has already been initialized and cannot be changed",
               "two Accelerators with different mixed precision, or TrainingArguments were made before",
-              "one Accelerator and one precision", "run"),
+              "make one Accelerator, with the precision that the arguments and accelerate's config have; in a notebook restart the kernel before", "run"),
     Signature("S13", "dtype-mismatch", ROOT,
               r"attempting to assign a gradient with dtype|assigned grad has data of a different type",
               "the script assigns p.grad of another dtype", "cast the gradient to p.dtype", "run"),
@@ -77,7 +77,7 @@ ROWS: tuple[Signature, ...] = (
               r"FP8 is not available on this machine|Using `fp8` precision requires|insufficient for FP8"
               r"|Device compute capability 8\.9 or higher required for FP8|no FP8-compatible backend was installed"
               r"|fp8 quantization requires compute|type fp8e\w+ not supported in this architecture|torch\._scaled_mm is only supported on CUDA devices with compute capability",
-              "fp8 without TransformerEngine, MS-AMP or torchao, or on a GPU below 8.9", "use bf16", "source"),
+              "fp8 without TransformerEngine, MS-AMP or torchao, or on a GPU below 8.9", "mixed precision bf16: fp8 needs a GPU of compute capability 8.9", "source"),
     Signature("S15", "tf32-unsupported", ROOT, r"--tf32 requires Ampere", "tf32 on a GPU below 8.0", "drop tf32", "run"),
     Signature("S28", "dtype-mismatch", ROOT,
               r"Must flatten tensors with uniform dtype|FSDP (?:reduce-scatter )?expects uniform \w+(?: \w+)? dtype|FSDP expects uniform dtype",
