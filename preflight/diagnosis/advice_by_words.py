@@ -1,4 +1,4 @@
-"""What to do about the causes of a row, by the words of its lines: rows hold lines that want different advice. Two tables; pure."""
+"""Advice on the causes of a row by the words of its lines, which want different advice. Two tables; pure."""
 
 from preflight import regex as re
 
@@ -7,7 +7,7 @@ TAKEN_FOR_A_COMMAND = re.compile(_TAKEN)
 """How a shell says that it took an argument for a command."""
 ACTIVATE_CONDA = 'eval "$(conda shell.bash hook)" && conda activate ENV, in the script that starts the run'
 _NEWER_PTXAS = "export TRITON_PTXAS_PATH=/usr/local/cuda/bin/ptxas"
-# (row, words of its lines, what they narrow it to, and the fix of that; "" = the row's own), of which the first that fits counts.
+# (row, words of its lines, narrowed cause, its fix), "" being the row's own; the first that fits counts.
 NARROWED: tuple[tuple[str, str, str, str], ...] = (
     ("S44", r"Unable to create step|More processors requested", "", "srun --overlap within an allocation, or no more tasks and CPUs than it has: scontrol show job $SLURM_JOB_ID"),
     ("S48", r"OpenBLAS", "", "OPENBLAS_NUM_THREADS=1 and OMP_NUM_THREADS=1 for every rank; ulimit -u, or the container's --pids-limit, is the limit"),

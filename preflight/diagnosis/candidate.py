@@ -26,7 +26,7 @@ _MISSING_MODULE, _REFUSED_ARGUMENT, _ABORT, _REFUSED_LINE, _NO_PROGRAM = "S89", 
 _GPU_MEMORY, _KILLED, _TIME_LIMIT = "S20", "S70", "S95"
 _BY_SHELL = re.compile(r"(?:.{1,200}: line \d+: +\d+ )?Killed\b")
 _CPU_LIMIT = re.compile(r"^\++ ulimit (?:-\w+ )?-[HS]{0,2}t [1-9]|^cpu time +\(seconds, -t\) +\d")
-# A heap or a stack that the C library found corrupt. Any other abort is how a program ends for a reason of its own.
+# A heap or stack that the C library found corrupt; in any other abort a program ends for its own reason.
 _CORRUPT = re.compile(r"corrupt|\b(?:free|malloc|realloc)\(\): |munmap_chunk\(\)|stack smashing")
 # The system's words for a failed call, of which its caller alone knows what it was for.
 _ERRNO_ALONE = re.compile(r"Resource temporarily unavailable|Cannot allocate memory")
@@ -69,7 +69,7 @@ class Candidate:
         location: str = "",
         command: str = "",
     ) -> Self:
-        """Return a cause of a kind (code, class), in words of its own (cause, fix), that lines show: it is of the first one's rank."""
+        """Return a cause of kind (code, class) and words (cause, fix), of the rank of the first line."""
         at, found = shown[0], evidence_of(shown)
         cause = Cause(*kind, confidence, *words, found, location, at.rank, at.host, command)
         return cls(cause, depth, warning_only=False, first=at)
@@ -81,7 +81,7 @@ class Candidate:
 
     @property
     def key(self) -> tuple[int, bool, bool, float, int]:
-        """Deepest first, firm before soft, known by its words before what is not, then by time, then by line."""
+        """Deepest first, firm before soft, known by its words before others, then by time and by line."""
         at = self.first.at if self.first.at is not None else (math.inf if self.first.source else 0.0)
         depth = self.depth + 1 if self.warning_only and self.secondary else self.depth
         return (depth, self.warning_only, self.broad, at, self.first.order)

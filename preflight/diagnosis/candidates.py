@@ -51,7 +51,6 @@ _OTHER_FAILURES = re.compile(r"^\s*Failures:")
 # A warning, but of a process that continues without the GPU that it was started for.
 _NO_CUDA = re.compile(r"CUDA initialization: |NVML: Driver/library version mismatch")
 _OF_A_GPU = re.compile(r"\b(?:CUDA|cuda|GPUs?|NVIDIA|compute capability)\b")
-# What a script prints of weights that it leaves out; where torch refuses them, the lines are in its exception.
 # The c10d store writes these also where the script catches the exception, or takes another port.
 _SOCKET_LOG = re.compile(r"^\[[EW]\d* ?.{0,60}\bsocket\.(?:cpp|hpp)\b")
 _NOTEBOOK_HEAD = re.compile(r"^\w+ {2,}Traceback \(most recent call last\)")
@@ -169,7 +168,7 @@ def _messages(
 
 
 def _is_named_alike(hit: SignatureHit, raised: ParsedException | None) -> bool:
-    """Whether a row knows an exception by a class that another package has named alike, and not by its message."""
+    """Whether a row knows an exception by its class, which another package also has, not by its message."""
     if raised is None or not is_of_another_package(raised):
         return False
     row = first_match(words_of(raised))
@@ -177,7 +176,7 @@ def _is_named_alike(hit: SignatureHit, raised: ParsedException | None) -> bool:
 
 
 def _cut_raise(lines: Sequence[Line]) -> int:
-    """Return the `order` of the `raise` whose message is cut off by the log's end, behind all lines where there is none."""
+    """Return the `order` of the `raise` whose message the log's end cuts off, else one behind all lines."""
     end = lines[-_CUT:]
     found = max((line.order for line in end if _RAISES.match(line.text)), default=sys.maxsize)
     framed = any(line.order > found and line.text.lstrip().startswith('File "') for line in end)
@@ -193,7 +192,7 @@ def _of_wrapped(raised: Sequence[ParsedException]) -> list[SignatureHit]:
 def _not_overtaken(
     hits: Sequence[SignatureHit], chains: Sequence[Sequence[ParsedException]]
 ) -> list[SignatureHit]:
-    """Return the hits without general ones on exceptions that were only being handled when an unknown one ended the run."""
+    """Return the hits without general ones on exceptions in whose handling an unknown one ended the run."""
     matched = {hit.line.order for hit in hits}
     overtaken: set[int] = set()
     for chain in chains:
@@ -209,11 +208,12 @@ def _not_overtaken(
 
 
 def _not_continued(hits: Sequence[SignatureHit], course: RunProgress) -> list[SignatureHit]:
-    """Return the hits without NCCL's warnings behind which the same process continues with the network that it chose.
+    """Return the hits without those behind which the run continued, or that have another reason.
 
-    Nor those of a thread that waited in XLA's rendezvous until the others came, or for one that had failed, nor what
-    kept a job from its start where the job then made steps, nor what stopped ranks that were done, nor a parser's about arguments that the shell took for
-    a command of their own.
+    Left out are NCCL's warnings behind which the same process continues with the network that it chose; a
+    thread that waited in XLA's rendezvous until the others came, or for one that had failed; what kept a job
+    from its start where the job then made steps; what stopped ranks that were done; a parser's arguments that
+    the shell took for a command.
     """
     lines = course.lines
     hits = [hit for hit in hits if hit.row.code not in _UNSTARTED or not course.stepped(hit.line)]
@@ -238,7 +238,7 @@ def _not_continued(hits: Sequence[SignatureHit], course: RunProgress) -> list[Si
 
 
 def _unanchored(candidate: Candidate, others: Sequence[Candidate], anchored: Collection[int]) -> Candidate:
-    """Let what only a plain line says rank behind an exception, a launcher's or the kernel's message about something else."""
+    """Rank what only a plain line says behind what an exception, a launcher or the kernel says of another."""
     if (
         candidate.depth >= CausalDepth.ENDING
         or candidate.first.order in anchored
@@ -264,7 +264,7 @@ def _unanchored(candidate: Candidate, others: Sequence[Candidate], anchored: Col
 
 
 def _for_want_of_cuda(candidate: Candidate, hits: Sequence[SignatureHit]) -> Candidate:
-    """Let an exception about the GPU, or that none is seen, rank behind the warning of its process that says why CUDA did not start."""
+    """Let a GPU's error or absence rank behind its process's warning that says why CUDA did not start."""
     cause, first = candidate.cause, candidate.first
     about = cause.code in (_NO_GPU, _SOME_STATUS) or (
         cause.code == USER_CODE and _OF_A_GPU.search(cause.cause)
@@ -281,7 +281,7 @@ def _for_want_of_cuda(candidate: Candidate, hits: Sequence[SignatureHit]) -> Can
 
 
 def _behind_an_end(candidate: Candidate, others: Sequence[Candidate], framed: Collection[int]) -> Candidate:
-    """Let what a line only warns of rank behind a line that says how the process ended, and a server that was asked again behind what failed later."""
+    """Let a warning rank behind the process's end, and a server that was retried behind later failures."""
     first = candidate.first
     if (
         candidate.cause.code == _ASKED
@@ -301,7 +301,7 @@ def _is_only_named(candidate: Candidate, course: RunProgress) -> bool:
 
 
 def _was_only_logged(raised: ParsedException, course: RunProgress) -> bool:
-    """Whether a program that logged an exception continued: nothing failed behind it, and it is not at the log's end."""
+    """Whether a program outlived an exception that it logged: no failure follows, and the log continues."""
     order = raised.line.order
     at_end = order >= len(course.lines) - _CUT
     failed = any(line.order > order for line in course.failing)
@@ -328,8 +328,8 @@ def _by_code(
 def _other_failures(failing: Sequence[Line]) -> frozenset[int]:
     """Return the lines of torch's box that are about failures seen after the first one.
 
-    What it calls the root cause is only the first that it saw end: it is believed where that one was killed by
-    a signal, and not where it raised an exception because its peer was gone.
+    torch calls the first end that it saw the root cause. gpulaunch believes it where a signal killed that
+    process, and not where the process raised an exception because its peer was gone.
     """
     found: set[int] = set()
     inside: range | None = None
@@ -350,7 +350,7 @@ def _other_failures(failing: Sequence[Line]) -> frozenset[int]:
 def _waiting(
     found: Sequence[Candidate], hits: Sequence[SignatureHit], course: RunProgress
 ) -> list[Candidate]:
-    """Return what a log's last lines try again that shows nothing else of how its run goes: that may be all there is."""
+    """Return what the last lines try again where nothing else shows how the run goes: it may be the cause."""
     ended = len(course.lines) - _SHORT_END
     last = {hit.row.code for hit in hits if hit.line.order >= ended}
     return [
@@ -364,7 +364,7 @@ def _waiting(
 
 
 def _is_failure_alone(candidate: Candidate, ended: int) -> bool:
-    """Whether it counts where nothing else shows a failure; `ended`: where the last two lines of the log start."""
+    """Whether it counts where nothing else shows a failure; `ended`: where the log's last two lines start."""
     text = candidate.cause.evidence[0].text
     row = first_match(text)
     if candidate.warning_only:

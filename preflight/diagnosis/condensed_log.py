@@ -1,12 +1,11 @@
 """A log of any size as the lines that can matter to its diagnosis: read once, in bounded memory. Pure.
 
-Training logs repeat few lines many times. Lines that differ only in their digits have one shape, and of each shape
-the first, the last and a sample between them are kept, with how many lines each stands for. Where there are too many
-shapes (generated texts, random words) a new one is kept only if it holds a word that a pattern needs.
+Training logs repeat few lines many times. Lines that differ only in their digits have one shape, of which the
+first, the last and a sample between them are kept, with how many lines each stands for. Where there are too
+many shapes (generated texts, random words) a new one is kept only if it holds a word that a pattern needs.
 
-Most of the work is done for a block at once, by functions of the interpreter: a step of Python for each line would take
-longer than all of them. A shape is what is left of a line without its digits, which takes a tenth of the time that
-`signature_matcher.shape` takes.
+Functions of the interpreter do most of the work for a block at once: a step of Python for each line would
+take longer. A shape is a line without its digits, made in a tenth of the time of `signature_matcher.shape`.
 """
 
 import operator
@@ -22,13 +21,13 @@ from preflight.diagnosis.signature_matcher import shape_of_bytes
 
 MOST_WHOLE = 256 << 10  # bytes of a log that is diagnosed as it is
 _ALLOTMENTS = ((150, 48), (600, 12))
-"""(shapes, lines): of so many shapes that repeat, so many lines are kept at their start and again at their end."""
+"""(shapes, lines): of so many repeating shapes, so many lines are kept at their start and at their end."""
 _FEW = 4  # lines of each further shape
 SAMPLE = 64  # of the lines between them every this many-th is kept
 _AROUND = 6  # lines kept around one of a new shape: messages and tracebacks need them
 _FREE_SHAPES, _FREE_BYTES = 1000, 250_000  # shapes that are kept without a look at their words
 _MOST_EVENTS, _EVENT_BYTES = 1000, 250_000
-"""Of later shapes that hold a failure's word, how much is kept from the start, and again from the log's end."""
+"""How much of later shapes that hold a failure's word is kept from the log's start, and from its end."""
 _LATE_BYTES = 1_000_000  # bytes of new shapes at the log's end that are then still looked at
 _MOST_SHAPES = 30_000
 _MOST_SAMPLED = 20_000

@@ -33,11 +33,11 @@ _ALSO_OF_OTHERS = {
     "S95": re.compile(r"\b124$"),
     # Xids that do not say that the GPU failed.
     "S40": re.compile(rf"NVRM: Xid (?!.{{0,60}}: {any_xid(GPU_FAILED_XIDS)})"),
-    # CUDA, not torch's allocator: the host's page-locked memory is CUDA's too, and NCCL says so of any allocation.
+    # CUDA, not torch's allocator: NCCL says so of any allocation, and page-locked host memory is CUDA's, too.
     "S20": re.compile(
         r"CUDA (?:driver )?error: out of memory|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY|Failed to CUDA calloc"
     ),
-    # The supervisor's note below a rank's log: the disk was full when it ended, of whatever; torch, of a write without its errno.
+    # The supervisor's note: the disk was full when the rank ended, of whatever; torch: a write without errno.
     "S76": re.compile(
         r"^gpulaunch: this log lacks what the rank printed last|PytorchStreamWriter failed writing|unexpected pos \d+ vs \d+|iostream error"
     ),
@@ -57,7 +57,11 @@ _OUTCOME = re.compile(
 def doubt_causes(
     found: Sequence[Candidate], raised: Sequence[ParsedException], course: RunProgress
 ) -> list[Candidate]:
-    """Return the candidates, of which those are only likely that others or the run's end contradict, that the process outlived, or that say too little; what a thread raised long before ranks behind what ended the run."""
+    """Return the candidates, less certain where the log contradicts them.
+
+    Others or the run's end may contradict one; or its process outlived it, or it says too little. What a
+    thread raised long before the run's end ranks behind what ended it.
+    """
     ended_well = not course.launcher_failed() and any(
         _ENDED_WELL.search(line.text) or (line.order in course.done and TESTS_PASSED.match(line.text))
         for line in course.lines[-_END:]
@@ -103,7 +107,7 @@ def _as_likely(candidate: Candidate) -> Candidate:
 
 
 def _may_be_shown(candidate: Candidate, course: RunProgress) -> bool:
-    """Whether nothing says that a process ended by what a cause's line names, and its last word is an outcome: such words are also data, and an exception that is caught is also handled."""
+    """Whether a cause may be data or handled: no process ended by it, and its own printed an outcome last."""
     row, first = signature(candidate.cause.code), candidate.first
     words = row.alternatives if row is not None else ()
     ended = course.ended_script(first) or course.heading(first).startswith("Process ")
@@ -117,7 +121,7 @@ def _may_be_shown(candidate: Candidate, course: RunProgress) -> bool:
 
 
 def _began_anew(first: Line, course: RunProgress) -> bool:
-    """Whether steps behind a failure count from below those above it, or none is above it, and the run was done then: it was started again, or another rank outlived it."""
+    """Whether a done run counts steps anew behind a failure: restarted, or another rank outlived it."""
     if course.launcher_failed() or max(course.done, default=-1) < first.order:
         return False
     near = counted_steps(course.lines[max(0, first.order - _STEPS_NEAR) : first.order + _STEPS_NEAR])
@@ -128,7 +132,7 @@ def _began_anew(first: Line, course: RunProgress) -> bool:
 
 
 def _is_proven(candidate: Candidate, framed: set[int], course: RunProgress) -> bool:
-    """Whether a cause that is called certain is reported, by an exception's lines or its own, and little is behind it but what reports ends."""
+    """Whether a certain cause is reported (by an exception's lines or its own), with only ends behind it."""
     row, first = signature(candidate.cause.code), candidate.first
     if candidate.cause.confidence != "certain" or row is None:
         return True
@@ -160,7 +164,7 @@ def _says_too_little(candidate: Candidate) -> bool:
 
 
 def _is_thrown_behind(candidate: Candidate, raised: Sequence[ParsedException], course: RunProgress) -> bool:
-    """Whether only what native code threw names a cause, where its process had raised another exception before and made no steps since: it may have thrown while it ended."""
+    """Whether only native code threw it, behind an exception of its process and no steps: as it ended."""
     first = candidate.first
     thrown = all(each.text.startswith("what():") for each in candidate.cause.evidence)
     return thrown and any(
@@ -172,9 +176,9 @@ def _is_thrown_behind(candidate: Candidate, raised: Sequence[ParsedException], c
 
 
 def _raised_before_others(found: Sequence[Candidate], raised: Sequence[ParsedException]) -> frozenset[int]:
-    """Return the places of exceptions after which the same process raised one of another kind: it outlived the first.
+    """Return the places of exceptions that their process outlived: it raised one of another kind later.
 
-    Causes of other ranks are independent of it, and what a thread raised does not show that the process outlived it.
+    Causes of other ranks are independent, and what a thread raised shows nothing of its process.
     """
     chains = {each.line.order: each.chain for each in raised if not each.bare}
     firm = [

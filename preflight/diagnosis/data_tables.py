@@ -1,4 +1,4 @@
-"""Rows of tables that a program shows of its data, of a model's answers or of a count: what they name has not happened. Pure.
+"""Rows of tables of a program's data, a model's answers or a count: what they name has not happened. Pure.
 
 A table of ranks, hosts, processes or jobs reports what became of them, and stays.
 """
@@ -45,7 +45,7 @@ _LONGEST_HEAD, _LONGEST, _FEWEST = 200, 400, 2
 
 
 def without_data_tables(lines: Sequence[Line]) -> Sequence[Line]:
-    """Return the lines with the rows of such tables empty; what a person pasted, with no run beside it, is a report unless it counts."""
+    """Return the lines with such rows empty; a table pasted without a run is a report unless it counts."""
     rows = {line.order: counts for line, counts in _rows(lines) if not _METRIC.search(line.text)}
     if not rows:
         return lines
@@ -84,7 +84,7 @@ def _rows(lines: Sequence[Line]) -> Iterator[tuple[Line, bool]]:
 
 
 def _table(lines: Sequence[Line], at: int, text: str) -> tuple[str, Sequence[Line]]:
-    """Return the head of a table and the rows below it, where a line is the rule or the head above them, or the first row of a frame."""
+    """Return a table's head and rows, if a line is the rule or head above or the first row of a frame."""
     near = lines[at + 1 : at + _LONGEST]
     if text.startswith("==") and _PLAIN_RULE.match(text):
         same = [place for place, each in enumerate(near) if each.text == text][:2]

@@ -91,7 +91,7 @@ def _diagnose(lines: Sequence[Line], context: Context | None, *, beside_earlier:
 
 
 def _of_earlier(earlier: Sequence[Line], *, outlived: bool) -> tuple[BenignWarning, ...]:
-    """Return how the run before ended, or what this one outlived: a note only, as the last one in the log went well."""
+    """Return how the run before ended, or what this one outlived: a note only, as the last run went well."""
     return tuple(
         BenignWarning(
             cause.code, False, _said_of_earlier(earlier, cause, outlived=outlived), cause.evidence[0].line
@@ -123,7 +123,7 @@ def _beside_earlier(causes: tuple[Cause, ...], earlier: Sequence[Line]) -> tuple
 
 
 def _as_logged(lines: Sequence[Line], course: RunProgress) -> Sequence[Line]:
-    """Return lines of a person who quotes an exception in a sentence, each from the exception on; others as they are."""
+    """Return the lines, from the exception on where a person quotes one in a sentence."""
     if len(lines) > _MOST_OF_A_SENTENCE:
         return lines
     starts = [
@@ -139,7 +139,7 @@ def _as_logged(lines: Sequence[Line], course: RunProgress) -> Sequence[Line]:
 
 
 def _said_in(lines: Sequence[Line], line: Line) -> re.Match[str] | None:
-    """Where a line says which exception was raised; not in a warning, nor in code, where words come before it."""
+    """Return where a line says which exception was raised: not in a warning, or in code behind words."""
     found = None if is_warning_line(line.text) else _IN_A_SENTENCE.search(line.text)
     if found is None or re.search(r"\w", line.text[: found.start()]) is None:
         return found

@@ -1,4 +1,4 @@
-"""The line of a log that says what failed, where no row knows its words and no exception carries them. Pure."""
+"""The line that says what failed, where no row knows its words and no exception carries them. Pure."""
 
 from collections.abc import Sequence
 
@@ -56,7 +56,7 @@ _GIVES_UP = re.compile(
 
 
 def ends_in_error(lines: Sequence[Line], course: RunProgress) -> bool:
-    """Whether the last line is an error of a tool whose words no signature knows, in a run that was not done before."""
+    """Whether the last line is a tool's error that no signature knows, in a run that was not done before."""
     last = next((line for line in reversed(lines) if line.text.strip()), None)
     return (
         last is not None

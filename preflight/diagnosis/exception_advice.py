@@ -3,7 +3,7 @@
 import re
 
 ANY_ADVICE = "read the message and that line: gpulaunch knows no general cure for it"
-# (types or "" for any, words of its message, what usually is wrong and how to see it), of which the first that fits counts.
+# (types, "" for any; words of its message; what usually is wrong, how to see it); the first that fits counts.
 _ADVICE: tuple[tuple[str, str, str], ...] = (
     ("AttributeError|TypeError", r"'NoneType'|not NoneType\b", "a value is None at that line: what should have made it returned nothing, or was not called"),
     ("AttributeError", r"^module '", "that module has no such name: its version differs from what the script was written for, or a file of the same name hides it"),

@@ -128,7 +128,7 @@ _ANOTHER_THING: tuple[tuple[frozenset[str], re.Pattern[str], str], ...] = (
 
 
 def row_over_words(row: Signature, raised: ParsedException, source: str) -> Signature:
-    """Return the row that an exception belongs to by what raised it, where that contradicts the row of its words.
+    """Return the row that an exception belongs to: what raised it overrules the row of its words.
 
     `source`: the lines above its message, which show the call.
     """
@@ -198,7 +198,7 @@ def row_of_place(chain: Sequence[ParsedException], source: str) -> Signature | N
 
 
 def _reads_data(raised: ParsedException) -> bool:
-    """Whether an exception came out of a reader of files, and not out of one that reads what a server answers."""
+    """Whether a reader of files raised an exception, and not one that reads what a server answers."""
     paths = [frame.path for frame in raised.frames]
     if raised.name in _DATA_ERRORS and not _BY_HAND.search(raised.message):
         return any(map(_READS_DATA.search, paths[-3:])) and not any(map(_DOWNLOADS.search, paths))
@@ -208,11 +208,11 @@ def _reads_data(raised: ParsedException) -> bool:
 
 
 def is_of_another_package(raised: ParsedException) -> bool:
-    """Whether a package of its own names a class as a well-known one is named; Python prints no module of a script's own."""
+    """Whether another package's class has a well-known name; Python prints no module of a script's own."""
     owners = _OWNERS.get(raised.name)
     return owners is not None and "." in raised.type and raised.type.partition(".")[0] not in owners
 
 
 def words_of(raised: ParsedException) -> str:
-    """Return type and message as they are looked up in the table: of another package's class the message alone counts."""
+    """Return type and message to look up in the table; for another package's class the message alone."""
     return f"Exception: {raised.message or raised.below}" if is_of_another_package(raised) else raised.text

@@ -1,4 +1,4 @@
-"""Of very many exceptions in a log those that are judged: some of each shape, and of unlike shapes the first and the last. Pure."""
+"""Of very many exceptions those to judge: some of each shape, of unlike shapes the first and last. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
@@ -10,7 +10,7 @@ from preflight.diagnosis.tracebacks import ParsedException
 _MANY = 100  # exceptions of a log that are all judged
 _FEW = 5  # chains of one shape judged at the log's start and end: as many as are shown
 _MOST_UNLIKE = 30
-"""Of the chains that no row knows, so many unlike ones are judged at the start, and again at the end: a cause is the first of them."""
+"""So many unlike chains that no row knows are judged at the start, and at the end: a cause is the first."""
 # What differs between exceptions for one reason: what is quoted, paths, addresses, numbers.
 _VARIES = re.compile(
     r"'[^']{0,400}'|\"[^\"]{0,400}\"|\S{0,200}/\S{0,400}|\b(?:0x)?[\da-f]{8,}\b|[\d.]+", re.IGNORECASE
@@ -48,7 +48,7 @@ def chains_of(raised: Sequence[ParsedException]) -> list[list[ParsedException]]:
 
 
 def _shape_of(raised: ParsedException, codes: Mapping[int, str]) -> tuple[object, ...]:
-    """Return what exceptions of one reason have in common: the process, the place, the row and the words that do not vary."""
+    """Return what exceptions of one reason share: process, place, row and the words that do not vary."""
     function = raised.location and raised.location.function
     code, words = codes.get(raised.line.order), _VARIES.sub("0", raised.message)
     return raised.line.stream, raised.follows, raised.type, function, code, words

@@ -1,4 +1,4 @@
-"""Of what nature each class of failure is, and so whether the same launch can end otherwise. One table; pure."""
+"""The nature of each class of failure, and so whether the same launch can end otherwise. One table; pure."""
 
 from typing import Literal, TypeAlias
 
@@ -28,7 +28,7 @@ _ROWS = (
     FailureCategory("network", True, "the network between the ranks failed, or one waited in vain for the others",
                     "nccl-network nccl-system-error nccl-timeout-watchdog rendezvous-timeout"),
     FailureCategory("gpu", True, "a GPU failed", "gpu-lost nccl-cuda-error"),
-    # S116: processes of another launch; S70: SIGKILL by another process, `certain` only when the kernel says that memory was why
+    # S116: processes of another launch; S70: SIGKILL by another, `certain` only if the kernel names memory
     FailureCategory("external", True, "something outside the run ended one of its processes", "port-in-use preempted sighup terminated S116 S70"),
     FailureCategory("hang", True, "the ranks hung", ""),
     FailureCategory("storage", True, "a file system failed", "storage"),

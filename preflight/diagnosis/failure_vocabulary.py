@@ -1,4 +1,4 @@
-"""Which lines of a text hold a word that a pattern of the diagnosis needs, found in one pass over bytes. Pure."""
+"""Which lines of a text hold a word that a pattern needs, found in one pass over bytes. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -15,8 +15,8 @@ _STRUCTURE = (
     "Traceback", 'File "', "During handling", "The above exception", "Original Traceback", "Failures:", "exitcode",
     "Error", "Exception", "Interrupt", "loss", "Loss", "LOSS", "grad_norm", "loss_scale", "OVERFLOW", "Root Cause",
 )  # fmt: skip
-# Words of every text. A literal of such words alone marks no line; a pattern that has no other finds its lines among
-# the first of their shape only.
+# Words of every text. A literal of such words alone marks no line; a pattern that has no other finds its
+# lines among the first of their shape only.
 _EVERYDAY_WORDS = (
     "the with for not and has been have was are is from this that train training model step rank file input data using your"
     " type both could can you will python expected return version node needs require requires failed installed were use only"
@@ -30,9 +30,9 @@ _CASED = re.compile(r"\[([A-Za-z]+)\]")
 _BLANKS = bytes(
     byte if byte < 128 and (chr(byte).isalnum() or byte == ord("_")) else 32 for byte in range(256)
 )
-"""Makes every byte that belongs to no word a blank. A search for what starts with one byte finds its places at once."""
+"""Blanks every byte that belongs to no word: a search for one byte in front finds its places at once."""
 _CASES = (("a-z", str.islower), ("A-Z", str.isupper))
-"""Words of small letters come first, and apart: most words of a text are then tried with half of the branches."""
+"""Words of small letters come first, and apart: most words are then tried with half of the branches."""
 
 
 class FailureVocabulary:
@@ -99,7 +99,7 @@ def failure_vocabulary() -> FailureVocabulary:
 
 
 def _words_of(literal: str, pattern: str, known: Iterable[str]) -> list[str]:
-    """Return the words of which one is where a literal is: one within it, known ones first, else its start."""
+    """Return words of which one is where a literal is: one within it, known ones first, else its start."""
     found = [match for match in _WORD.finditer(literal) if match[0].lower() not in _EVERYDAY]
     within = [match[0] for match in found if match.start() and not _is_word(literal[match.start() - 1])]
     if within:

@@ -55,7 +55,7 @@ _SET_VARIABLE = re.compile(
 )
 _UNITS_PER_GIB = {"G": 1.0, "M": 1024.0, "K": 1024.0**2}
 _MUCH, _OTHERS_HOLD_GIB, _NEARLY_ALL = 0.2, 2.0, 0.9
-"""Share of a GPU's memory, and GiB: what CUDA itself takes for a process is less; and a share that leaves others none."""
+"""Share of a GPU's memory, and GiB: more than CUDA takes for a process; a share that leaves others none."""
 _WAITS = re.compile(r"\[Rank (\d{1,6})\] Watchdog caught .{1,60}SeqNum=(\d{1,12}), OpType=(\w{1,40})")
 _BATCH = re.compile(r"world_size (\d{1,9}) != (\d{1,9}) \* (\d{1,9}) \* (\d{1,9})")
 _DIVIDED = re.compile(r"\((\d{1,7})\).{0,60}(?:divisible by|multiple of).{0,80}?\(?\b(\d{1,7})\b\)?")
@@ -108,7 +108,7 @@ def command_for(code: str, text: str) -> str:
 
 
 def command_at(code: str, places: Iterable[str]) -> str:
-    """Return what to do about a cause that was raised at such places (file:function), "" where they do not say it."""
+    """Return what to do about a cause raised at such places (file:function), "" where they do not say it."""
     where = "\n".join(places)
     return next((command for words, command in _AT_PLACE.get(code, ()) if re.search(words, where)), "")
 
@@ -177,7 +177,7 @@ def _features(text: str) -> str:
 
 
 def _memory(text: str) -> str:
-    """Return what a GPU's memory lacks by the numbers of torch's message, older or newer: others hold it, torch keeps it in pieces, or it never had as much."""
+    """Return the fix by torch's numbers: others hold the memory, it is in pieces, or the GPU is too small."""
     total, allocated, kept, own = _held(text)
     free, wanted = _gib(text, "", " (?:is )?free"), _gib(text, "Tried to allocate ", "")
     others = total - free - own if " free" in text else 0.0
@@ -195,7 +195,7 @@ def _memory(text: str) -> str:
 
 
 def _held(text: str) -> tuple[float, float, float, float]:
-    """Return what a GPU has in GiB, what torch gave to tensors and keeps beside it, and what its process holds."""
+    """Return in GiB what a GPU has, what torch gave to tensors, what it keeps, and what its process holds."""
     total = _gib(text, r"capac\w+ of ", "") or _gib(text, "", " total capacity")
     allocated = _gib(text, "", " (?:already|is) allocated")
     kept = _gib(text, "", " is reserved") or max(0.0, _gib(text, "", " (?:reserved|cached)") - allocated)
@@ -203,7 +203,7 @@ def _held(text: str) -> tuple[float, float, float, float]:
 
 
 def filled_by_itself(text: str) -> str:
-    """Return how much of a GPU's memory a process holds that ran out of it, "" where that is not nearly all."""
+    """Return how much of a GPU a process that ran out of memory holds, "" where that is not nearly all."""
     total, *_, own = _held(text)
     return f"{own:.1f} of {total:.1f} GiB" if own > _NEARLY_ALL * total > 0 else ""
 
@@ -231,7 +231,7 @@ def _crashed(text: str) -> str:
 
 
 def _sizes(text: str) -> str:
-    """Return sizes that fit, by the numbers of a message: DeepSpeed's product, or one number that another does not divide."""
+    """Return sizes that fit a message's numbers: DeepSpeed's product, or one that another does not divide."""
     if product := _BATCH.search(text):
         total, micro, steps, ranks = map(int, product.groups())
         fits = f"train_batch_size {micro * steps * ranks} fits {ranks} ranks"
@@ -246,7 +246,7 @@ def _sizes(text: str) -> str:
 
 
 def _waiting(text: str) -> str:
-    """Return what ranks wait in, where that differs: they went other ways before, or are of several groups."""
+    """Return what ranks wait in, where it differs: they went other ways before, or are of several groups."""
     waits = {rank: f"{kind} {number}" for rank, number, kind in _WAITS.findall(text)}
     if waits and all(wait.endswith(" 1") for wait in waits.values()):
         return "gpulaunch bench HOSTS measures the links: a group's first collective did not end; NCCL_P2P_DISABLE=1 only as a test (slower)"

@@ -50,8 +50,9 @@ _OF_THE_GPU = re.compile(
 class Context:
     """Facts about the run. Absent ones are None or empty, and then change nothing.
 
-    `exit_codes`: of ranks that have ended, negative or 128 + N for a signal; `room`: the memory that was free then;
-    `lost_gpus`: what the driver says of GPUs that it lost; `own_modules`: what the user's own directory holds; `early_end`: which ranks had ended well when another lost its peer.
+    `exit_codes`: of ranks that have ended, negative or 128 + N for a signal; `room`: memory that was free
+    then; `lost_gpus`: what the driver says of GPUs that it lost; `own_modules`: what the user's own directory
+    holds; `early_end`: which ranks had ended well when another lost its peer.
     """
 
     kernel_logs: tuple[KernelLog, ...] = ()
@@ -69,7 +70,7 @@ class Context:
 
 
 def apply_context(causes: tuple[Cause, ...], context: Context) -> tuple[Cause, ...]:
-    """Return the causes with what the context adds, more or less certain. Those that the log gave stay in its order."""
+    """Return the causes as the context makes them, more or less certain; those of the log keep order."""
     killed = [cause for cause in causes if cause.code == "S70" and _oom_kills(context)]
     ordered = [cause for cause in causes if cause not in killed]
     for each in (*killed, *_added(causes, context)):

@@ -13,7 +13,7 @@ from preflight.diagnosis.structured_records import printed_lines
 from preflight.diagnosis.timestamps import parse_timestamp
 from preflight.frozen import dataclass
 
-# A progress bar glued to what was printed after it: " 25%|██▌   | 5/20 [00:00<00:00, 77.45it/s]RuntimeError: ...",
+# A progress bar glued to what was printed after it: " 25%|██▌   | 5/20 [00:00<00:00]RuntimeError: ...",
 # or behind the blanks that wipe a longer one.
 _BAR = re.compile(r"^.{0,120}?\d{1,3}%\|[^|]{0,200}\|[^\[\]]{0,60}\[[^\]]{0,120}\](?:\s{5,}|\s?)")
 # The same without a total, "12it [00:03, 3.2it/s, loss=2.1]", and those of Keras and rich.
@@ -65,8 +65,8 @@ _WRAPPER = re.compile(
     """,
     re.VERBOSE,
 )
-# What gpulaunch's own preflight says of hosts in spite of which the run was started, such as a process that the
-# kernel had killed before; a finding that stops a launch is CRITICAL.
+# What gpulaunch's own preflight says of hosts although the run was started, such as a process that the kernel
+# had killed before; a finding that stops a launch is CRITICAL.
 _PREFLIGHT_REMARK = re.compile(
     r"(?:INFO|WARNING|UNKNOWN|IGNORED) {2,6}[A-Z]{2,6}\d{3} on |  {11}fix(?: of these \d+)?: "
 )
@@ -88,11 +88,11 @@ _MOST_PREFIXES = 4
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line. `number` counts the lines of its text from 1; `order` those of all logs that are read together.
+    """One line. `number` counts the lines of its text from 1; `order` those of all logs read together.
 
-    `rank` is None where nothing says it; `at` is its stamp, or the one before it in the same log. `stands_for`: how many
-    lines of the same shape it is left of, where a long log was condensed. `label`: what a collector names as its printer,
-    where lines of several are in one log.
+    `rank` is None where nothing says it; `at` is its stamp, or the one before it in the same log.
+    `stands_for`: how many lines of its shape it is left of, in a condensed log. `label`: what a collector
+    names as its printer, where lines of several are in one log.
     """
 
     number: int

@@ -37,7 +37,7 @@ class LiveDiagnosis:
     def feed(
         self, line: str, rank: int | None = None, host: str = "", at_s: float | None = None
     ) -> tuple[LiveWarning, ...]:
-        """Take one line, and return what it makes known for the first time. `at_s`: a clock that only grows."""
+        """Take one line, and return what it is the first to make known. `at_s`: a clock that only grows."""
         said: list[LiveWarning] = []
         for part in line.rstrip("\n")[:MAX_LINE].split("\r"):
             if part.strip():

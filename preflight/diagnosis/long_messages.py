@@ -1,4 +1,4 @@
-"""Messages whose first line is empty and that say far below what is wrong: a compiler's, behind the source that it was given. Pure."""
+"""Messages whose first line is empty, which say far below what is wrong, as a compiler's do. Pure."""
 
 from bisect import bisect_right
 from collections import defaultdict
@@ -18,7 +18,7 @@ def hits_of_long_messages(
 ) -> Iterator[SignatureHit]:
     """Yield, for each exception whose first line is empty, the first cause that its process prints behind it.
 
-    Behind the next exception of that process, or a launcher's line about a failure, nothing is its message any more.
+    A message ends at the next exception of that process, or at a launcher's line about a failure.
     """
     empty = [each for each in raised if not (each.message or each.bare or wraps_another(each))]
     if not empty:
@@ -43,6 +43,6 @@ def _order(hit: SignatureHit) -> int:
 
 
 def _after(orders: Sequence[int], start: int) -> int:
-    """Return the first of sorted orders behind `start`; one that is behind all messages where there is none."""
+    """Return the first of sorted orders behind `start`; where none is, one that is behind all messages."""
     at = bisect_right(orders, start)
     return orders[at] if at < len(orders) else start + _LONGEST

@@ -1,4 +1,4 @@
-"""What to do about a module that Python does not find: one's own is a matter of paths, a package one of pip. Pure."""
+"""What to do about a module that Python does not find: one's own needs a path, a package needs pip. Pure."""
 
 from collections.abc import Collection, Sequence
 
@@ -52,7 +52,7 @@ def module_advice(text: str, files: Sequence[str], own: Collection[str] = ()) ->
 
 
 def _absent_module(module: str, text: str, files: Sequence[str], own: Collection[str]) -> ModuleAdvice:
-    """Return what to do about a module that Python does not find; "" is one that the message does not name."""
+    """Return what to do about a module that Python does not find; "" is one that the message leaves out."""
     advised = _PIP_ADVICE.search(text)
     top = _top(module)
     root = _own_root(top, files)
@@ -89,7 +89,7 @@ def _top(module: str) -> str:
 
 
 def _own_root(top: str, files: Sequence[str]) -> str:
-    """Return the directory that holds the module, where a frame of the user's own code lies in it or beside it."""
+    """Return the directory that holds the module, where the user's code has a frame in it or beside it."""
     for file in files:
         parts = file.split("/")
         if f"/{top}/examples/" in file:  # a clone of its repository, which holds the module deeper
@@ -111,7 +111,7 @@ def _path_advice(module: str, root: str) -> ModuleAdvice:
 
 
 def _other_version(module: str, files: Sequence[str], name: str = "") -> ModuleAdvice:
-    """Return what to do about a part of an installed package: Python names the package itself where it finds none."""
+    """Return what to do about a package's missing part: if all of it is missing, Python names the package."""
     top = _top(module)
     package = package_of_module(top).partition(" ")[0]
     part = " in ".join(word for word in (name, module if module != top else "") if word)

@@ -1,4 +1,4 @@
-"""What the words of a log narrow a row of GPUs, packages, precision or memory to, with the advice for that alone. One table; pure."""
+"""What a log's words narrow a row of GPUs, packages, precision or memory to, with advice. One table; pure."""
 
 from preflight import regex as re
 
@@ -138,7 +138,7 @@ _TABLE: tuple[tuple[str, str, str, str, str], ...] = (
 
 
 def narrowed_cause(code: str, text: str) -> tuple[str, str, str] | None:
-    """Return (cause, fix, command) as a row's lines, those right below them and their frames' files narrow them; "" is the row's own."""
+    """Return (cause, fix, command) by a row's lines, those below and their frames; "" is the row's own."""
     for codes, pattern, cause, fix, command in _TABLE:
         if code in codes.split() and re.search(pattern, text, re.MULTILINE):
             return cause, fix, command

@@ -1,4 +1,4 @@
-"""What to do about a compiled library that does not load, or that was built for another torch, CUDA or distribution. Pure."""
+"""What to do about a compiled library that does not load or fit this torch, CUDA or distribution. Pure."""
 
 from preflight import regex as re
 from preflight.diagnosis.fix_commands import shell_word
@@ -19,7 +19,7 @@ _DAMAGED = re.compile(
 _WINDOWS_LIBRARY = re.compile(
     r"(?:Could not find module|Error loading) ['\"]([^'\"$`%!&|;<>^\n]{1,300}\.(?:dll|pyd))['\"] \(?or one of its dependencies"
 )
-# A C library that is older than what was built against it: GLIBC is the host's or the image's, the others are libstdc++'s.
+# A C library older than what was built against it: GLIBC is the host's or image's, the rest is libstdc++'s.
 _OLD_LIBRARY = re.compile(
     r"(?<!\S)[^\s/]{0,40}(?P<file>/\S+): version `(?P<version>(?P<kind>GLIBC|GLIBCXX|CXXABI)_[\w.]+)' not found(?: \(required by (?P<by>[^)]{1,300})\))?"
 )

@@ -18,7 +18,7 @@ _LINKED, _IS_RAISED = re.compile(_LINK), re.compile(_RAISED)
 
 
 def unfold(text: str) -> Sequence[str]:
-    """Return the lines of a traceback that a line holds, the text before it first; the line alone where it holds none."""
+    """Return the lines of a traceback in a line, the text before it first; else the line alone."""
     at = text.find(START)
     if at < 0 or len(text) - at < 2 * len(START) or SOFT.search(text[:at]) or is_example(text):
         return (text,)
@@ -35,7 +35,7 @@ def unfold(text: str) -> Sequence[str]:
 
 
 def _flat_lines(text: str) -> Iterator[str]:
-    """Yield the lines of tracebacks whose line ends were lost; the message of an exception stays in its line."""
+    """Yield the lines of tracebacks whose line ends were lost; an exception's message stays in its line."""
     raised = ""
     for part in _PARTS.split(text):
         if raised and not _LINKED.match(part):

@@ -1,4 +1,4 @@
-"""Tracebacks of exceptions that no process ended by: ignored, only shown, or of a thread that the run outlived. Pure."""
+"""Tracebacks by which no process ended: ignored, only shown, or of a thread that the run outlived. Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -31,7 +31,7 @@ _OF_TOOL = re.compile(
 # What trackers, shells and torch print when a process has ended.
 _OF_ANOTHER = re.compile(r"wandb: |(?:real|user|sys)\s+\d|[$+] |\S+@\S+[$#] |\[W")
 _AMID_OTHERS = 8  # lines in which the next one of the same process is looked for
-# NumPy 2 shows the stack that imports a module built for NumPy 1, under a traceback's heading; no exception ends it.
+# NumPy 2 shows the stack that imports a module of NumPy 1 under a traceback's heading; nothing ends by it.
 _HEADING, _OF_NUMPY = "Traceback (most recent call last):", "modules will need time to support NumPy 2"
 _TRACKS = "multiprocessing/resource_tracker.py"  # it prints a name that it does not know, and continues
 _QUEUE_ENDED = re.compile(r"(?:EOFError|BrokenPipeError|ConnectionResetError)\b|OSError: handle is closed")
@@ -52,13 +52,13 @@ _ANSWERED = re.compile(r"\bHTTP/\d(?:\.\d)?\" 2\d\d\b|\bApplication shutdown com
 def without_ignored(lines: Sequence[Line]) -> Sequence[Line]:
     """Return the lines with those empty that show exceptions which Python ignored: nothing ends by them.
 
-    So does its logging, which reports a message that does not fit its arguments; that a log cannot be written may matter.
+    Its logging ignores a message that does not fit its arguments, too; a log that it cannot write may matter.
     """
     return _blank(lines, [index for index, line in enumerate(lines) if _is_ignored(lines, index, line.text)])
 
 
 def _is_ignored(lines: Sequence[Line], index: int, text: str) -> bool:
-    """Whether nothing ends by the traceback that this line announces: a warning shows it, or a thread whose queue has ended."""
+    """Whether nothing ends by the announced traceback: a warning's, or of a thread whose queue has ended."""
     if text.startswith(_IGNORED):
         return True
     if text.startswith(_HEADING):
@@ -109,7 +109,7 @@ def _is_refused(lines: Sequence[Line], end: int) -> bool:
 
 
 def _is_of_request(lines: Sequence[Line], head: int) -> bool:
-    """Whether a server answered others behind a request whose exception says nothing about the server itself."""
+    """Whether a server answered others behind a request whose exception says nothing about the server."""
     shown = list(_of_traceback(lines, head))
     return first_match(lines[shown[-1]].text) is None and any(
         _ANSWERED.search(line.text) for line in lines[shown[-1] + 1 :]
@@ -126,7 +126,11 @@ def _shows_stack(lines: Sequence[Line], head: int) -> bool:
 
 
 def without_outlived(lines: Sequence[Line]) -> Sequence[Line]:
-    """Return the lines with those empty that show exceptions behind which the same process continued: of warnings, of tasks that nothing waited for, and of threads where nothing failed later, for which one may be the reason."""
+    """Return the lines with those empty that show exceptions behind which their process continued.
+
+    They are of warnings, of tasks that nothing waited for, and of threads. Those of threads stay where
+    something failed later: one may be the reason.
+    """
     heads = [index for index, line in enumerate(lines) if _ends_no_process(lines, index, line.text)]
     course = RunProgress(lines if heads else ())
     kind_of = {at: _report(lines, at) for at in heads}
@@ -144,7 +148,7 @@ def without_outlived(lines: Sequence[Line]) -> Sequence[Line]:
 
 
 def _outlived(lines: Sequence[Line], head: int, course: RunProgress, *, before: int) -> bool:
-    """Whether the process of a traceback made turns up to the next one of its kind: where a program does not only warn, such as it made above."""
+    """Whether the process made turns up to the next such traceback: as above it, unless it only warns."""
     line = lines[head]
     warns = _WARNS_OF.search(line.text) is not None
     turns = _TURNS if warns or IN_THREAD in line.text else _TURNS_OF_ERRORS
@@ -154,7 +158,7 @@ def _outlived(lines: Sequence[Line], head: int, course: RunProgress, *, before: 
 
 
 def _report(lines: Sequence[Line], head: int) -> str:
-    """Return the line above a traceback and its exception without their numbers: who handled one handles the next."""
+    """Return the line above a traceback and its exception, without numbers: who caught one catches all."""
     return shape(
         "\n".join(
             lines[at].text for at in (head, *_of_traceback(lines, head)) if not lines[at].text[:1].isspace()
@@ -182,7 +186,7 @@ def _blank(lines: Sequence[Line], places: Sequence[int]) -> Sequence[Line]:
 
 
 def _of_traceback(lines: Sequence[Line], start: int) -> Iterator[int]:
-    """Yield the places of a traceback's lines, from one above it to its exception; collectors double lines."""
+    """Yield the places of a traceback's lines, from one above to its exception; collectors double lines."""
     stream, text = lines[start].stream, lines[start].text
     ended, shown_only = False, text.startswith(_HEADING) and _shows_stack(lines, start)
     for index in range(start, min(len(lines), start + LONGEST_TRACEBACK)):

@@ -1,4 +1,4 @@
-"""What a script's parser says of its command line, and what was meant. The words are those of argparse. Pure."""
+"""What a script's parser says of its command line, and what was meant, in argparse's words. Pure."""
 
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
@@ -25,7 +25,7 @@ def describe_refusal(text: str) -> str:
 
 
 def correct_argument(line: Line, lines: Sequence[Line]) -> str:
-    """Return what to write instead of a refused option or value, by the usage above the line; "" where unknown."""
+    """Return what to write for a refused option or value, by the usage above the line; "" where unknown."""
     choice, unknown = _CHOICE.search(line.text), _UNKNOWN.search(line.text)
     if choice:
         near = nearest_word(choice[2], re.findall(r"[\w.:/+-]+", choice[3]))
@@ -48,7 +48,7 @@ def _correct_value(name: str, kind: str, value: str) -> str:
 
 
 def _usage(line: Line, lines: Sequence[Line]) -> Iterator[str]:
-    """Yield the lines of the parser's usage, the last first: they are right above what it says of the mistake."""
+    """Yield the lines of the parser's usage, the last first: they are right above its error."""
     first = max(0, line.order - _LONGEST_USAGE)
     own = (each for each in reversed(lines[first : line.order]) if each.rank == line.rank)
     for each in takewhile(lambda each: each.source == line.source, own):

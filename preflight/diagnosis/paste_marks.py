@@ -1,4 +1,4 @@
-"""What a paste, a page or an editor adds to the lines of a log: entities, invisible characters, quotes, margins, numbers. Pure."""
+"""What pasting or an editor adds to a log: entities, invisible characters, quotes, margins, numbers. Pure."""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -24,7 +24,7 @@ _CHARACTERS: dict[int, str | None] = {
 }
 _UNUSUAL = re.compile("[" + "".join(map(chr, _CHARACTERS)) + "]")
 
-# Marks of quotes, bullets, comments, differences and panes; the second holds the blank that may belong to the first.
+# Marks of quotes, bullets, comments, differences and panes; the second has the blank that may be the first's.
 _MARKS = tuple(
     (re.compile(mark), re.compile(mark + " "))
     for mark in (
@@ -49,7 +49,7 @@ _ENOUGH = 6  # lines that make a listing whatever its numbers are followed by
 
 
 def without_marks(texts: Sequence[str]) -> Sequence[str]:
-    """Return the lines without what was put around, before or behind all of them; the same where nothing was."""
+    """Return the lines without what was put around, before or behind all of them, else as they are."""
     whole = "\n".join(texts)
     texts = _readable(texts, whole)
     for strip in (without_numbers, _without_ends, _without_mark, without_numbers, _without_margin):
@@ -79,7 +79,7 @@ def _readable(texts: Sequence[str], whole: str) -> Sequence[str]:
 
 
 def _of_notebook(texts: Sequence[str]) -> Sequence[str]:
-    """Return the lines with an exception as Python prints it where an editor shows its name and its message as two keys."""
+    """Return an exception as Python prints it where an editor shows its name and its message as two keys."""
     found, inside = list(texts), False
     for place, (one, other) in enumerate(pairwise(texts), start=1):
         name, message = _NAME_KEY.match(one), _MESSAGE_KEY.match(other)
@@ -111,7 +111,7 @@ def _without_ends(texts: Sequence[str]) -> Sequence[str]:
 
 
 def _without_mark(texts: Sequence[str]) -> Sequence[str]:
-    """Return the lines without a mark that nearly all of them start with, or all but the first, where a selection began."""
+    """Return the lines without a mark that nearly all start with, or all but the selection's first line."""
     rest = [text for text in texts[1:] if text.strip()]
     for mark, spaced in _MARKS:
         if _are_most(texts, mark.match) or (len(rest) >= _FEWEST and all(map(mark.match, rest))):
@@ -125,7 +125,7 @@ def _without_mark(texts: Sequence[str]) -> Sequence[str]:
 
 
 def _without_margin(texts: Sequence[str]) -> Sequence[str]:
-    """Return the lines without the blanks that all of them start with, but for the first, where a selection began."""
+    """Return the lines without the blanks that all start with, but for the selection's first line."""
     places = [place for place, text in enumerate(texts) if text and not text.isspace()]
     rest = places[1:]
     if len(rest) < _FEWEST or not texts[rest[0]][0].isspace() or not texts[rest[-1]][0].isspace():
@@ -141,7 +141,7 @@ def _indent(text: str) -> int:
 
 
 def _dedented(texts: Sequence[str]) -> Sequence[str]:
-    """Return the lines with blocks that start at an indented traceback moved to the left: logs in the midst of prose."""
+    """Return the lines with blocks from an indented traceback on moved to the left: logs amid prose."""
     found = list(texts)
     for place, text in enumerate(texts):
         head = _HEAD.match(text)
@@ -158,7 +158,7 @@ def _dedented(texts: Sequence[str]) -> Sequence[str]:
 
 
 def without_numbers(texts: Sequence[str]) -> Sequence[str]:
-    """Return the lines of a listing without the numbers in front (`cat -n`, `grep -n`, an editor); others as they are."""
+    """Return a listing's lines without the numbers of `cat -n`, `grep -n` or an editor; else as they are."""
     filled = [text for text in texts if text.strip()]
     few = len(filled) < _ENOUGH
     if sum(1 for text in texts[:_ENOUGH] if _NUMBERED.match(text)) < min(len(filled), _ENOUGH) - (not few):

@@ -1,8 +1,8 @@
-"""Prefixes of collectors that have no pattern of their own: what repeats before the lines of a text that many lines make up. Pure.
+"""Prefixes of collectors that have no pattern of their own: what repeats before the lines of a text. Pure.
 
-A template is what is before the head of a traceback, a frame, a ruled line or a row of torch's box, its numbers, days and
-months aside. It is a prefix where a traceback's head and a frame below it have it, or where nearly all lines have it:
-then its words (a level, a host) are a parent's that copies lines, and say nothing about a line.
+A template is what is before the head of a traceback, a frame, a ruled line or a row of torch's box, without
+its numbers, days and months. It is a prefix where a traceback's head and a frame below it have it, or nearly
+all lines: then its words (a level, a host) are a parent's that copies lines, and say nothing about a line.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,12 +36,12 @@ _FEWEST, _FEW = 6, 3  # lines of which nearly all, and of which all must have a 
 _SAMPLE = 64
 _STAMPS = rf"(?<![A-SU-Za-z_\d-])\d+(?:[.,:/+-]+\d+)+|(?<=\.py:)\d+|(?:{_NAMES}) +\d+"
 _COUNTS = re.compile(rf"{_STAMPS}|(?<![A-Za-z_\d-])(?!\d{{1,4}}\t$)\d+")
-"""Stamps, and numbers that belong to no name: they differ from line to line; one before a tab is GNU parallel's tag."""
+"""Stamps, and numbers of no name: they differ from line to line; one before a tab is GNU parallel's tag."""
 _LINES_PER_LABEL = 3
 
 
 class LinePrefix(NamedTuple):
-    """What a collector wrote before a line. `label` says who printed the line; "" where all lines have one label."""
+    """What a collector wrote before a line. `label` names the printer; "" where all lines have one label."""
 
     text: str = ""
     label: str = ""
@@ -101,7 +101,7 @@ def _of_tracebacks(texts: Sequence[str]) -> Iterator[str]:
 
 
 def _anchored(whole: str) -> Iterator[str]:
-    """Yield what is before lines that a program starts at the left margin, each form that a level does not soften."""
+    """Yield what is before lines that start at the left margin, each form that a level does not soften."""
     for anchor in _ANCHORS:
         at = whole.find(anchor)
         for _ in range(_MOST_ANCHORS):

@@ -25,7 +25,7 @@ _WAS_CONNECTED = re.compile(r"\b(?:Broken pipe|Connection (?:was )?reset|[Cc]onn
 _KILLED, _CANCELLED = "S70", "S78"
 _ENDS_OTHERS = frozenset({_CRASH, "S77", "S95", "S96"})
 _KILLS = frozenset({_KILLED, _CRASH, "S72", "S74"})
-# Exit codes as containers and supervisors report them: of a process that was killed, and of one that ended itself.
+# Exit codes as containers and supervisors report them: of a process that was killed, or that ended itself.
 _STOPPED_BY_OTHERS = {
     _KILLED: re.compile(r"\b(?:code|status)\W{1,3}(?:137|-9)\b|srun: error: \S+: tasks? [\d,-]+: Killed"),
     _CANCELLED: re.compile(r"slurmstepd\S{0,60}: error: \*{3} STEP \S+ ON \S+ CANCELLED AT \S+ \*{3}"),
@@ -37,7 +37,7 @@ _OWN_EXIT = re.compile(
 
 
 def weigh_peers_end(candidate: Candidate, others: Sequence[Candidate]) -> Candidate:
-    """Let a kill before others' time-outs be their reason, a crash that of an abort, a failed rank that of a stop, a failure that of a node that never came."""
+    """Rank a time-out behind a kill, an abort behind a crash, a stop or an absent node behind a failure."""
     crashed = any(each.cause.code == _CRASH and not each.warning_only for each in others)
     if candidate.cause.code == _ABORT and crashed:
         return replace(candidate, depth=CausalDepth.VICTIM)
@@ -70,7 +70,7 @@ def weigh_peers_end(candidate: Candidate, others: Sequence[Candidate]) -> Candid
 
 
 def lost_its_store(candidate: Candidate, chains: Sequence[Sequence[ParsedException]]) -> Candidate:
-    """Let torch's agent rank behind others that lost a store which it had reached: the agent that served it has ended."""
+    """Let torch's agent rank behind others that lost a store it had reached: the agent serving it ended."""
     if candidate.cause.code != _UNREACHED or not all(
         _STORE_FAILED.search(each.text) for each in candidate.cause.evidence
     ):
@@ -82,7 +82,7 @@ def lost_its_store(candidate: Candidate, chains: Sequence[Sequence[ParsedExcepti
 
 
 def echoes_lost_peer(candidate: Candidate, others: Sequence[Candidate]) -> bool:
-    """Whether it is a watchdog that only repeats that some operation failed, while NCCL reports a peer that was gone."""
+    """Whether a watchdog only repeats that some operation failed, while NCCL reports a peer that was gone."""
     lines = candidate.cause.evidence
     return (
         candidate.cause.code == WATCHDOG
@@ -92,7 +92,7 @@ def echoes_lost_peer(candidate: Candidate, others: Sequence[Candidate]) -> bool:
 
 
 def _stopped_behind(stopped: Candidate, others: Sequence[Candidate]) -> bool:
-    """Whether all that says that processes were stopped is behind one that ended itself, crashed or was out of memory, or behind the job's end: the rest is stopped then."""
+    """Whether a stop follows a process that ended itself, crashed or lacked memory, or the job's end."""
     words = _STOPPED_BY_OTHERS.get(stopped.cause.code)
     before = [each for each in others if each.first.order < stopped.first.order]
     ended = any(

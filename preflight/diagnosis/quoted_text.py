@@ -131,7 +131,7 @@ def is_shown_text(lines: Sequence[Line], line: Line) -> bool:
 
 
 def _is_only_quoted(lines: Sequence[Line], line: Line) -> bool:
-    """Whether a line names a failure in quotation marks alone, nothing outside of them reports one, and the log shows behind it that a run continued."""
+    """Whether a line names a failure in quotation marks alone, and the log shows that a run continued."""
     text = line.text
     texts = (found.span() for found in _QUOTATION.finditer(text) if not found[1])
     quoted = [(start, end) for start, end in texts if text[start - 1 : start] != ","]
@@ -157,7 +157,10 @@ def _goes_on(text: str) -> bool:
 
 
 def _is_amid(lines: Sequence[Line], order: int) -> bool:
-    """Whether a list of items has something behind it and no word of a failure above it, and an item is not its last one, below one that names nothing."""
+    """Whether an item is in a list that has text behind it and no word of a failure above it.
+
+    The last item of a list counts only below one that names something.
+    """
     near = slice(max(0, order - _LONGEST_SAMPLE), order)
     above = next((each.text for each in reversed(lines[near]) if not _ITEM.match(each.text)), "")
     behind = lines[order + 1 : order + _LONGEST_SAMPLE]
@@ -177,7 +180,10 @@ def _tells(text: str) -> bool:
 
 
 def without_samples(lines: Sequence[Line]) -> Sequence[Line]:
-    """Return the lines with those empty that a model wrote: a trainer rules them off, names them above, and says below that they end, or continues with lines like those above."""
+    """Return the lines with those empty that a model wrote.
+
+    A trainer rules them off, names them above, and says below that they end, or continues as above them.
+    """
     kept = list(lines)
     for start in (line.order for line in lines if _SAMPLE.match(line.text)):
         own = [

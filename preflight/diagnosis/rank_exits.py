@@ -40,7 +40,7 @@ class ReportedExit:
 
 
 def rank_exits(failing: Sequence[Line], lines: Sequence[Line]) -> tuple[ReportedExit, ...]:
-    """Return the ranks that torch's table of failures lists; `failing` are the log's lines that show a failure."""
+    """Return the ranks in torch's table of failures; `failing` are the log's lines that show a failure."""
     return tuple(
         found for line in failing if _HOST_TABLE.match(line.text) for found in _table(lines, line.order)
     )
@@ -79,7 +79,7 @@ def exit_candidates(
 
 
 def _own_command(raised: Sequence[ParsedException], course: RunProgress) -> Candidate | None:
-    """Return the first command that the script itself ran and that failed; a launcher's is a rank of the run."""
+    """Return the first failed command that the script itself ran; a launcher's is a rank of the run."""
     own = (each for each in raised if each.name == _RAN and each.place and each.line.order >= course.start)
     ran = next((each for each in own if not course.continued(each.line.order)), None)
     if ran is None or _STARTS_RANKS.search(ran.message):
@@ -132,8 +132,8 @@ def _ended_early(
 def _row_of_peer_that_left(lines: Sequence[Line], exits: Sequence[ReportedExit], lost: Line) -> Line | None:
     """Return the only row of torch's table where it is of the rank that lost a peer on its own host.
 
-    torch's agent lists every process that failed and names every one that it stops. A peer at a loopback address was a
-    process of the same agent, so one that is neither listed nor stopped ended with exit code 0.
+    torch's agent lists every process that failed and names every one that it stops. A peer at a loopback
+    address was a process of the same agent, so one that is neither listed nor stopped ended with exit code 0.
     """
     if len(exits) != 1 or not _ON_THIS_HOST.search(lost.text) or lost.rank not in (exits[0].rank, None):
         return None

@@ -1,4 +1,4 @@
-"""What another line says of a failure that a message only reports: the name of CUDA's status, a kernel's assertion, NCCL's last error. Pure."""
+"""Lines that say more of a reported failure: CUDA's status, a kernel's assertion, NCCL's last error. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
@@ -20,7 +20,7 @@ _NCCL_KINDS = frozenset({SYSTEM_ERROR, "S131"})
 
 
 def by_named_status(shown: Sequence[SignatureHit]) -> list[SignatureHit]:
-    """Return the hits, where torch names a status below an exception without that line, which decides where the message is unknown."""
+    """Return the hits without torch's status below one; its row counts if the message names none."""
     named: dict[_Place, SignatureHit] = {
         (hit.line.stream, hit.line.order): hit for hit in shown if _NAMES_STATUS.match(hit.line.text)
     }
@@ -41,7 +41,7 @@ def _just_below(line: Line, named: Mapping[_Place, SignatureHit]) -> SignatureHi
 
 
 def by_printed_assertions(hits: Sequence[SignatureHit]) -> list[SignatureHit]:
-    """Return the hits, of which those that only say that an assertion failed are of the row of the one that a kernel printed.
+    """Return the hits; those that only say that an assertion failed get the row of the one a kernel printed.
 
     A kernel prints without a rank's prefix, so an assertion of no rank is every rank's.
     """
@@ -68,7 +68,7 @@ def with_last_errors(
 
 
 def _of_last_error(raised: ParsedException, lines: Sequence[Line]) -> list[SignatureHit]:
-    """Return the hits of what NCCL itself wrote last, which torch repeats below its own message without NCCL's prefix."""
+    """Return the hits of what NCCL itself wrote last, which torch repeats below its own message."""
     said = _LAST_ERROR.search(raised.below)
     row = first_match(f"NCCL WARN {said[1]}") if said else None
     if said is None or row is None or row.depth is not CausalDepth.ROOT:

@@ -11,7 +11,7 @@ _INSTEAD = re.compile(
 _ENDS_ITSELF = re.compile(
     r"(?i)\b(?:abort|exit(?!_)|stop|quit|giv(?:e|ing) up|terminat|shut|raise|cannot continue|can't continue|not continu|unable to continue|nothing|impossible|useless|(?:(?:pre-?|fine-?)?(?:train(?:ing)?(?! without)|tun(?:e|ing))|stages?|jobs?|sweeps?|trials?|experiments?|folds?|seeds?|runs?|configs?|configurations?)\b)"
 )
-# What such words and a message have in common: numbers, or how words start; functions whose process ends with what they caught.
+# What such words and a message share: numbers, or starts of words; functions that end with what they caught.
 _NUMBER = re.compile(r"\d+")
 _NAMES = re.compile(r"\b(?!torch|error|excep|faile|failu|invali|found|train|model)[a-z]{5}[a-z]?")
 _WHOLE = re.compile(r", in (?:<module>|\w*main\w*|run|train|fit|launch|cli)$")

@@ -1,8 +1,8 @@
 """Whether a line reports a failure itself, or only mentions one: by what is before the words. Pure.
 
-What a process, a library, the kernel or a launcher reports is at the start of its line, behind an exception's class,
-a logger's stamp and level, or the name of a program that says `error:`. Behind anything else, a quotation mark, a cell, a
-bullet, a field or other words, the same words may be data, an answer or a test's name.
+What a process, a library, the kernel or a launcher reports is at the start of its line, behind an exception's
+class, a logger's stamp and level, or the name of a program that says `error:`. Behind anything else, a
+quotation mark, a cell, a bullet, a field or other words, they may be data, an answer or a test's name.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _RAISED = re.compile(
     rf"{_COLLECTOR}(?:[\w-]*\d: )?(?:(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception|Exit|Interrupt|Timeout|NotFound|Failed|Failure|Killed|OutOfResources)(?:\(\w+\))?(?::|\()"
     r"|(?:what\(\)|Caused by|Fatal Python error|CUDA (?:driver )?error): |Exception in )"
 )
-# A program that says `error:`, or what it is that could not do something; a library's warning and a kernel's assertion.
+# A program that says `error:`, or what it could not do; a library's warning and a kernel's assertion.
 _PROGRAM = re.compile(
     r"(?:[\w.-]+: )?[\w./-]+(?: \w+)?: error: |(?:/[\w./-]+|(?:ba|da|z)?sh): |\S{1,200} ?: ?\S{1,8} \d+(?: \S{1,2})? ?[:\uff1a] +\d+ |.{0,120}(?:NCCL|\.cu:\d+|\.cc:\d+) WARN |\S+:\d+: .{0,300}\bAssertion [`'].+ failed"
 )
@@ -31,7 +31,7 @@ _REPORTER = re.compile(
 )
 # What is before a column of a table, of which its head says whether a row reports.
 _CELL = re.compile(r"[|│┃\t]\s*$| {2,}$|,[\"']?$|^\d+ $")
-# Words of an end, or of which process ended, before the failure: it happened, though a program of unknown kind says so.
+# Words before the failure of an end, or of which process ended: it happened, whatever program says so.
 _SAYS_ENDED = re.compile(
     r"(?i)\b(?:fail(?:ed|ure)|crash(?:ed)?|died|abort(?:ed|ing)?|killed|fatal|exit(?:ed|ing)|terminated)\b|\b(?:rank|worker|node|host|pod|gpu)[ _-]?\d+(?: (?:said|reports|raised|got|hit))?\W+$|[❌✗✘💥]"
 )
@@ -49,7 +49,7 @@ RESULT = re.compile(
 
 
 def reports(text: str, alternatives: Sequence[Alternative]) -> bool:
-    """Whether words that one of the patterns finds are in a line where a process or a program reports what happened to it."""
+    """Whether words that a pattern finds are where a process or a program reports what happened to it."""
     return _words_before(text, alternatives) is None
 
 

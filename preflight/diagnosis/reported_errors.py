@@ -7,9 +7,9 @@ FAILING_CLASS = (
     r"(?:[a-z_]\w*\.){1,8}[A-Z]\w*(?:NotFound|Invalid|Exhausted|TimedOut|Timeout|Unavailable|Denied|Refused|Exceeded|Failed|Failure|Closed|Aborted|Mismatch"
     r"|Missing|Expired|Forbidden|Unauthorized|Unreachable|Unsupported)(?!: (?:-?[\d.]+(?:%|/| of\b|$)|none\b|no\b|false\b))"
 )
-"""A class of a package's own whose name says that something failed, though no `Error` ends it; a count has such names too."""
+"""A package's own class whose name says what failed without the word `Error`; counts have such names, too."""
 
-# Words of an exception's class, of which a message is one in any place (CPython's Objects and Python directories, torch's ATen).
+# Class, words: a message with them anywhere is of that class (CPython's Objects and Python, torch's ATen).
 _WORDINGS: tuple[tuple[str, str], ...] = (
     ("AttributeError", r"\b(?:module|object|type object) '[\w.]{1,80}' has no attribute '|'[\w.]{1,80}' object has no attribute '"),
     ("TypeError", (r"\bgot an unexpected keyword argument '|\bmissing \d+ required (?:positional|keyword-only) arguments?: '|\btakes (?:from )?\d+ .{0,20}positional arguments? but \d+ (?:was|were) given"
@@ -25,8 +25,8 @@ _WORDINGS: tuple[tuple[str, str], ...] = (
 _REPORT = re.compile(
     r"(?:\b(?:ERROR|CRITICAL|FATAL)\b|\b(?:[Ee]rror|[Ee]xception|[Ff]ail(?:ed|ure)?|[Cc]rash(?:ed)?)\b[^:]{0,80}: ?).{0,400}$"
 )
-# How XLA and TensorFlow log a status of absl, which Python gets later as an exception, or never. The end of a data set
-# is a status, too, and a cancelled operation is that of another one.
+# How XLA and TensorFlow log a status of absl, which Python gets later as an exception, or never. The end of a
+# data set is a status, too, and a cancelled operation is that of another one.
 _OF_XLA = r"\bExecution of replica \d+ failed: "
 _OF_TENSORFLOW = r"\bBaseCollectiveExecutor::StartAbort (?!(?i:out.of.range|cancelled))"
 _STATUS = re.compile(
@@ -51,7 +51,7 @@ _WRITTEN = re.compile(
 _BY_CLASS = re.compile(
     r"<class '(?P<type>(?:\w+\.)*\w+(?:Error|Exception))'>[\s,:>-]{1,8}(?P<message>\S.*?)(?:, <traceback object at \w+>\)?)?$"
 )
-# What a thread of Rust prints before it ends (library/std/src/panicking.rs); newer ones put the message below the place.
+# What a Rust thread prints before it ends (std/src/panicking.rs); newer ones put the message below the place.
 _PANIC = re.compile(
     r"\W?thread '[^']{1,80}' (?:\(\d+\) )?panicked at (?:\S+:\d+:\d+:$)?'?(?P<message>.*?)(?:', \S+:\d+(?::\d+)?)?$"
 )
@@ -73,7 +73,7 @@ _LONGEST = 600
 
 
 def reported_error(text: str) -> tuple[str, str] | None:
-    """Return (type, message) of an exception that a line reports by its message alone, None where it reports none."""
+    """Return (type, message) of an exception that a line reports by its message alone, else None."""
     text = text[:_LONGEST]
     written = _WRITTEN.match(text) if text.endswith(")") else None
     if written is not None:

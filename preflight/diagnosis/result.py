@@ -67,5 +67,5 @@ class Diagnosis:
 
 
 def says_more(code: str, slug: str) -> bool:
-    """Return whether a cause says more than the last lines above it: an exception in no row says all itself."""
+    """Return whether a cause says more than the last lines above: an exception in no row says all itself."""
     return code != USER_CODE and slug != UNKNOWN

@@ -1,4 +1,4 @@
-"""Signs of how a run went: that it failed, that it continued, that it ended well; how firm a line's word is. Pure."""
+"""Signs of how a run went: it failed, continued or ended well; how firm a line's word is. Pure."""
 
 import sys
 from bisect import bisect_left, bisect_right
@@ -36,7 +36,7 @@ _LAUNCHER_FAILED = re.compile(
 _SUCCEEDED = re.compile(rf"worker group successfully finished|WorkerState\.SUCCEEDED|{COUNTED_RUNS.pattern}")
 # torch's agent has ended all its workers when it says this.
 _AGENT_FAILED = re.compile(r"\bfailed \(exitcode: -?\d+\) local_rank: ")
-# A scheduler that ends a job lets its processes continue for as long as they need to save; one that was resumed continues.
+# A scheduler lets processes of a job that it ends continue until they have saved; a resumed job continues.
 _ENDS_JOB = re.compile(
     r"slurmstepd\S{0,60}: error: \*{3} |PBS: job killed|TERM_RUNLIMIT|exceeded wallclock limit"
 )
@@ -58,12 +58,12 @@ _GAVE_UP = re.compile(
 _UNBUFFERED = re.compile(
     rf"{_NO_PROGRAM.pattern}|^(?:g?make|ninja)\b|^\[E.{{0,70}}\b(?:socket|TCPStore)\.|: E \S+\.cc:\d+\] "
 )
-"""Words of a shell, of make and ninja, of torch's store or of TensorFlow's C++, which are in the log before what the process prints behind them."""
+"""Words of a shell, make, ninja, torch's store or TensorFlow's C++, logged before what the process prints."""
 _SAID_BY_TRAINERS = re.compile(
     r"['\"]train_runtime['\"]\s*:|Trainer\.fit` stopped: `max_\w+=|worker group successfully finished|WorkerState\.SUCCEEDED|exits successfully|All \d+ ranks? finished|[Ss]tate: COMPLETED|\bCOMPLETED +0:0$|\d+ epochs completed in|^Trial \S+ completed after "
     rf"|{TESTS_PASSED.pattern}"
 )
-"""What a trainer, a launcher or a scheduler says of a run that was done, and no script echoes behind a command."""
+"""What a trainer, launcher or scheduler says of a run that was done, and no script echoes after a command."""
 _DONE_OF_TRAINING = re.compile(rf"^(?!(?i:(?:all )?done)\.?$)|{_SAID_BY_TRAINERS.pattern}")
 # What is still to be done when a training is, and that it is done.
 _ENDED = re.compile(r"(?i)\b(?:saved|done|finished|completed?|uploaded|pushed)\b")
@@ -130,13 +130,16 @@ class RunProgress:
         return any(line.order >= after and _LAUNCHER_FAILED.search(line.text) for line in self.failing[-3:])
 
     def outlived(self, line: Line, enough: int = _MOVES_ENOUGH) -> bool:
-        """Whether the process of a line seems to have made steps behind it, and nothing shows that it failed after those."""
+        """Whether a line's process seems to make steps behind it, and nothing shows that it failed later."""
         if self.ends_job(line.order) or (self.failing and self.failing[-1].order > line.order + _ECHOED):
             return False
         return self.stepped(line, enough)
 
     def outlived_words(self, line: Line, alternatives: Sequence[Alternative]) -> bool:
-        """Whether a line names a failure (by patterns, or none: by all of it) where none reports its own, and the run continued: its process made steps behind it, for what it printed so is in its order, or the log ends in a result."""
+        """Whether a line only names a failure (by patterns, or all of it) that the run outlived.
+
+        Its process made steps behind it, for what it prints so is in order, or the log ends in a result.
+        """
         if line.order >= max(self._result, self._last_step) or self.ends_job(line.order):
             return False
         if not only_names(line.text, alternatives):
@@ -146,7 +149,7 @@ class RunProgress:
         return (self._result > line.order and not ended) or self.stepped(line, enough)
 
     def was_done(self, line: Line, *, by_script: bool = False) -> bool:
-        """Whether a trainer (`by_script`: or a script, of its training) said a few lines above a line that it was done, and no turn was made since."""
+        """Whether a trainer (`by_script`: or a script) said just above that it was done; no turn since."""
         near = range(max(0, line.order - _NEAR), line.order)
         by = _DONE_OF_TRAINING if by_script else _SAID_BY_TRAINERS
         said = [at for at in near if at in self.done and by.search(self.lines[at].text)]
@@ -156,7 +159,7 @@ class RunProgress:
         return not turned and not any("it/s" in each.text for each in self.lines[said[-1] + 1 : line.order])
 
     def stopped_when_done(self, line: Line, row: Signature | None) -> bool:
-        """Whether a line says by a row that the run was stopped from outside, and those above it that its training was done."""
+        """Whether a row's line says that the run was stopped from outside when its training was done."""
         if row is None or row.slug not in _STOPPED or not self.was_done(line, by_script=True):
             return False
         behind = self.lines[max(at for at in self.done if at < line.order) + 1 : line.order]
@@ -168,7 +171,10 @@ class RunProgress:
         return len(self._turns(line, _STEPS, line.order + 1)) >= enough
 
     def turned(self, line: Line, enough: int, before: int, *, alike: bool) -> bool:
-        """Whether the process of a line made steps behind it, or wrote what other loops write in each turn, up to a place; if `alike`, and where it made steps before, what it wrote above, too."""
+        """Whether the process of a line made steps, or turns of other loops, behind it up to a place.
+
+        `alike`: where it made steps above the line, only turns like those above count.
+        """
         made = alike and bool(self._turns(line, _STEPS, 0, line.order, 1))
         others = self._turns(line, _EVERY_TURN[2:], line.order, before)
         steps = self._turns(line, _STEPS, line.order, before)
@@ -177,7 +183,7 @@ class RunProgress:
     def _turns(
         self, line: Line, kinds: Sequence[str], first: int, end: int = sys.maxsize, most: int = _MANY_TURNS
     ) -> list[int]:
-        """Return the turns of each kind that the process of a line made from a place on: the first ones, up to another place."""
+        """Return the first turns of each kind that the process of a line made between two places."""
         rows = [self._rows.get((line.stream, kind), []) for kind in kinds]
         firsts = [row[bisect_left(row, first) : bisect_left(row, end)][:most] for row in rows]
         return [at for row in firsts for at in row]
@@ -201,8 +207,8 @@ class RunProgress:
         """Whether the run plainly continued to the end behind a line (its `order`).
 
         Steps count only from bars and stamped lines, which are written at once; what a dying process had in
-        its buffer is printed behind its own traceback. A script's "done" does not undo a launcher's "failed", nor do
-        the steps of another run that writes into the same log.
+        its buffer is printed behind its own traceback. A script's "done" does not undo a launcher's "failed",
+        nor do the steps of another run that writes into the same log.
         """
         at = self.lines[after : after + 1]
         if any(order > after and _SUCCEEDED.search(self.lines[order].text) for order in self.done):
@@ -223,7 +229,7 @@ class RunProgress:
         return stage_starts(self.lines)
 
     def _done_after(self, after: int) -> bool:
-        """Whether the run said that it was done, in more than the words that a shell script prints when Python has died."""
+        """Whether the run said that it was done, in more words than a shell script's when Python has died."""
         said = [order for order in self.done if order > after]
         if after < 0 or not said:
             return bool(said)
@@ -248,7 +254,7 @@ class RunProgress:
         return bisect_left(made, after) > 0 and behind >= _MOVES_ENOUGH
 
     def _tried_another(self, after: int) -> bool:
-        """Whether the process of a line says right below it what it tries instead, or that it starts again, and made steps behind it."""
+        """Whether its process says below what it tries instead, or a restart, and made steps then."""
         near = [line.text for line in self.lines[after + 1 : after + _NEAR]]
         shown = [line.text for line in self._traceback_above(self.lines[after])]
         beside, of_it = (*near[:1], *shown[:1]), " ".join(each for each in shown if '  File "' not in each)
@@ -273,7 +279,7 @@ class RunProgress:
         )
 
     def moved(self, after: int, before: int) -> bool:
-        """Whether steps were made between two lines, of which the first does not say that a scheduler ended the job.
+        """Whether steps were made between two lines, the first not about a scheduler that ended the job.
 
         One is enough behind the last of many lines of one format, if the run outlived the others.
         """
@@ -288,7 +294,11 @@ class RunProgress:
         return made >= _MOVES_ENOUGH or full or (made > 0 and self._outlived_alike(after))
 
     def _flushed(self, after: int) -> list[int]:
-        """Return the steps that a process surely made where its lines are: it caught the exception of a line, printed some before, and less text than a buffer holds, so it keeps none back; or it says what it does instead; or torch's agent had ended it and started another."""
+        """Return the steps that a process surely made where its lines are.
+
+        So it is if it caught a line's exception, printed some before, and less text than a buffer holds (it
+        keeps none back); if it says what it does instead; or if torch's agent had started another.
+        """
         line = self.lines[after]
         if _AGENT_FAILED.search(line.text):
             steps = [] if self.launcher_failed(after + 1) else sorted((*self._moves, *self._steps))
@@ -316,7 +326,7 @@ class RunProgress:
         return row if caught and rise(counted_steps(self.lines[order] for order in row)) else []
 
     def _tried_on(self, line: Line) -> bool:
-        """Whether a process wrote below a traceback that ends in a line what it wrote above it but for a number: it tries another one."""
+        """Whether a process wrote the same below and above a traceback but for a number: it tries another."""
         start = line.order - max(0, len(self._traceback_above(line)) - 1)
         own = [
             each
@@ -332,7 +342,7 @@ class RunProgress:
         return shows_caught(self._traceback_above(line))
 
     def heading(self, line: Line) -> str:
-        """Return what is above a traceback that ends in a line: Python names the thread or the child that ended by it so."""
+        """Return what is above a line's traceback: Python names the thread or child that ended by it."""
         return "".join(each.text for each in self._traceback_above(line)[:1])
 
     def ended_script(self, line: Line) -> bool:
@@ -360,7 +370,11 @@ class RunProgress:
         return len({bisect_right(self._moves, order) for order in alike if order <= after}) > _MANY_OUTLIVED
 
     def _moves_beside(self, line: Line) -> list[list[int]]:
-        """Return the steps that show that the process of a line continues, or one of Ray's that replaced it: its own, and those of its peers where it made none before and the line does not say that it ended; where a script ended by its traceback, those alone that count on."""
+        """Return the steps that show that the process of a line, or one of Ray's that replaced it, continues.
+
+        They are its own, and those of its peers where it made none before and the line does not say that it
+        ended; where a script ended by its traceback, only those that count on.
+        """
         own = self._rows.get((line.stream, "moves"), [])
         if self.ended_script(line):
             alike = self._like_above(line.order, own)

@@ -61,7 +61,7 @@ RESUMES = re.compile(
     r"\b(?:[Rr]esum(?:ing|ed)|[Ll]oad(?:ing|ed)|[Rr]estor(?:ing|ed)|[Cc]ontinuing)\b.{0,80}(?:\b[Cc]heckpoint|\bckpt|\b(?:[Ss]tep|[Ee]poch|[Ii]ter(?:ation)?) \d)"
 )
 _AGAIN = AnyOf("ttempt|ATTEMPT|etry|RETRY|estart|equeu|RESTART|elaunch|again|Run |run |RUN |Try |try |ubmit")
-# What torch's agent says of a worker that ended: it has stopped the others of its host, and may start all again.
+# torch's agent on a worker that ended: it has stopped the others of its host, and may start all again.
 _WORKER_FAILED = re.compile(r"\bfailed \(exitcode: -?\d{1,3}\) local_rank: \d")
 FIRST_FAILURE = re.compile(r"Root Cause \(first observed failure\)")
 _HOST_IN_TABLE, _TIME_IN_TABLE = re.compile(r"\s*host {1,8}: (\S+)"), re.compile(r"\s*time {1,8}: (\S+)")
@@ -79,8 +79,8 @@ _HEAD = 60  # characters of a run's first lines that are compared: what follows 
 def last_start(lines: Sequence[Line], failing: Sequence[Line]) -> int:
     """Return the `order` of the last run's first line, 0 for a log of one run.
 
-    A run that came after a failed one starts as the first did: with the same two lines, but for their numbers. Lines that
-    came twice before anything failed may be those of another rank; where several ranks are seen, all may.
+    A run behind a failed one starts as the first did: with the same two lines, but for their numbers. Lines
+    that came twice before anything failed may be another rank's; where several ranks are seen, all may.
     """
     if not failing or lines[0].source:
         return 0
@@ -105,7 +105,7 @@ def last_start(lines: Sequence[Line], failing: Sequence[Line]) -> int:
 
 
 def _after_other_jobs(lines: Sequence[Line]) -> int:
-    """Return the place behind the end of the last job but one of Slurm, or of LSF, which appends a report of each."""
+    """Return the place behind the last job but one of Slurm or LSF, which appends a report of each."""
     ends: defaultdict[object, list[tuple[str | None, int]]] = defaultdict(list)
     for line in lines:
         if match := _JOB.search(line.text):
@@ -115,7 +115,7 @@ def _after_other_jobs(lines: Sequence[Line]) -> int:
 
 
 def _after_command_of_job(lines: Sequence[Line], failing: Sequence[Line]) -> int:
-    """Return the place behind what a batch script said of its own commands, where a scheduler ended the job later: it ran on."""
+    """Return the place behind what a batch script said of its commands if it ran on: its job ended later."""
     end = max((line.order for line in failing if _JOB.search(line.text)), default=0)
     return max((line.order + 1 for line in lines[:end] if _OF_A_SHELL.match(line.text)), default=0)
 
@@ -134,7 +134,7 @@ def _after_tracker(lines: Sequence[Line], failing: Sequence[Line]) -> int:
 
 
 def _after_command(lines: Sequence[Line], failing: Sequence[Line]) -> int:
-    """Return where nohup started the last command, or a person typed the one that failed last, behind one that had failed."""
+    """Return where nohup started the last command, or a person typed the last failed one behind another."""
     first, last = failing[0].order, failing[-1].order
     typed = (
         line.order
@@ -146,7 +146,7 @@ def _after_command(lines: Sequence[Line], failing: Sequence[Line]) -> int:
 
 
 def _after_traced_command(lines: Sequence[Line], failing: Sequence[Line]) -> int:
-    """Return where a shell (`set -x`), or its prompt, shows that it starts a script again that had failed before, 0 where it does not.
+    """Return where a shell (`set -x` or its prompt) starts a script again that had failed before, else 0.
 
     Another script than before may fail because the first one did.
     """
@@ -157,7 +157,7 @@ def _after_traced_command(lines: Sequence[Line], failing: Sequence[Line]) -> int
 
 
 def starts_again(lines: Sequence[Line], after: int, near: Sequence[str]) -> bool:
-    """Whether what is near below a line says that a run is started again, or a shell, or its prompt, shows that it starts the same script."""
+    """Whether words near below a line say that a run starts again, or a shell shows the same script again."""
     if any(map(RETRIED.match, near)):
         return True
     traced = _traced_scripts(lines)
@@ -174,7 +174,7 @@ def _traced_scripts(lines: Sequence[Line]) -> list[tuple[int, str]]:
 
 
 def _after_retry(lines: Sequence[Line], failing: Sequence[Line]) -> int:
-    """Return the place behind the last word that a failed run is started again, or one that a scheduler ended resumed, where something failed behind it, too."""
+    """Return the place behind the last restart of a failed run, or resumption of a job, that failed, too."""
     between = lines[failing[0].order : failing[-1].order]
     again = (between[at] for at in JoinedLines([line.text for line in between]).matching(_AGAIN))
     retried = [line for line in again if RETRIED.match(line.text) and not is_harmless(line.text)]
@@ -184,7 +184,7 @@ def _after_retry(lines: Sequence[Line], failing: Sequence[Line]) -> int:
 
 
 def _after_counted_again(lines: Sequence[Line], failing: Sequence[Line]) -> int:
-    """Return the place behind a failure where steps are counted again from the first number that was seen before it.
+    """Return the place behind a failure where steps are counted again from the first number seen before it.
 
     Ranks whose lines have no prefix may be late, so of launched ones only their agent's last line counts.
     """
@@ -208,7 +208,7 @@ def _after_counted_again(lines: Sequence[Line], failing: Sequence[Line]) -> int:
 
 
 def _begin_alike(above: Sequence[Line], other: Sequence[Line]) -> bool:
-    """Whether what is above the first step of a run is what was above that of another one, as far as that is known."""
+    """Whether what is above a run's first step is what was above another one's, as far as that is known."""
     head, again = (
         {words_of_turn(line.text) for line in of[-_BEGINNING:]} - {frozenset()} for of in (above, other)
     )
@@ -216,7 +216,7 @@ def _begin_alike(above: Sequence[Line], other: Sequence[Line]) -> bool:
 
 
 def stage_starts(lines: Sequence[Line]) -> list[int]:
-    """Return where a script heads a stage behind its first one, or starts a program that it had not started before."""
+    """Return where a script heads a stage behind its first one, or starts a program new to it."""
     starts = [line.order for line in lines if _NEXT_STAGE.match(line.text)]
     seen = set[str]()
     for order, script in _traced_scripts(lines):
@@ -226,7 +226,7 @@ def stage_starts(lines: Sequence[Line]) -> list[int]:
 
 
 def _after_launcher(lines: Sequence[Line], failing: Sequence[Line]) -> int:
-    """Return the place behind torch's table of failed ranks where its host writes a later one: one launch is over then."""
+    """Return the place behind torch's table of failed ranks, which ends a launch, if a later one follows."""
     last: dict[str, tuple[str, int]] = {}
     start = 0
     for line in failing:
@@ -242,11 +242,11 @@ def _after_launcher(lines: Sequence[Line], failing: Sequence[Line]) -> int:
 
 
 def _after_ended_process(failing: Sequence[Line], end: int) -> int:
-    """Return the place behind an error that ended a process, where another one wrote what follows up to the log's `end`.
+    """Return the place behind an error that ended a process, if another one wrote what follows up to `end`.
 
-    A wrong command line ends it at once, as whatever ends a command of a script. Behind an exception, a hundred lines of other
-    things and one more exception show that another run was started, or that it was handled. Launched ranks are left alone: one may
-    fail while the others continue.
+    A wrong command line ends it at once, as whatever ends a command of a script. Behind an exception, a
+    hundred lines of other things and one more exception show that another run was started, or that it was
+    handled. Launched ranks are left alone: one may fail while the others continue.
     """
     last = max((line.order for line in failing if _RAISED.match(line.text)), default=0)
     orders = [line.order for line in failing]
@@ -281,7 +281,7 @@ def _are_launched(lines: Sequence[Line]) -> bool:
 
 
 def _end_of_traceback(lines: Sequence[Line], head: int) -> int:
-    """Return the place of the exception below a traceback's first line, the number of lines where the log ends before."""
+    """Return the place of the exception below a traceback's first line, or the log's length."""
     return next((at for at in range(head + 1, len(lines)) if not lines[at].text[:1].isspace()), len(lines))
 
 
@@ -295,7 +295,7 @@ def _last_of_chain(lines: Sequence[Line], head: int) -> int:
 
 
 def _ended_script(lines: Sequence[Line], head: int) -> bool:
-    """Whether a traceback is linked to none above it, and starts, or the last that is linked to it, in a script itself, or whether Python could not parse that."""
+    """Whether a traceback or the last of its chain starts in a script, or Python could not parse that."""
     if _FILE.match(lines[head].text) and not any(
         line.text[:1].isspace() or HEADER.match(line.text) for line in lines[max(0, head - 1) : head]
     ):
@@ -310,7 +310,7 @@ def _ended_script(lines: Sequence[Line], head: int) -> bool:
 
 
 def _started_alike(lines: Sequence[Line], failing: Sequence[Line]) -> int:
-    """Return where the last run starts with two lines that came once before anything failed, and again behind it."""
+    """Return where the last run repeats two lines that came once before anything failed."""
     if _ended_script(lines, 0) and not _are_launched(
         lines
     ):  # a first run that failed before it printed anything
@@ -343,13 +343,13 @@ def _started_alike(lines: Sequence[Line], failing: Sequence[Line]) -> int:
 
 
 def last_traceback(above: Sequence[Line]) -> Sequence[Line]:
-    """Return the traceback that ends these lines, from the line above its heading on; nothing where none does."""
+    """Return the traceback that ends these lines, from the line above its heading, or nothing."""
     head = next((at for at in range(len(above) - 1, 0, -1) if not above[at].text[:1].isspace()), 0)
     return [above[max(0, head - 1)], *above[head:]] if above and HEADER.match(above[head].text) else ()
 
 
 def shows_caught(shown: Sequence[Line]) -> bool:
-    """Whether a traceback starts in a function that caught it: one that ends a process starts in a module, in a library, or where Hydra cuts it."""
+    """Whether a traceback starts in a function that caught it, not in a module, a library or Hydra's cut."""
     outermost = ParsedException("", "", shown[1], frames_below(shown, 1)[:1]).location if shown else None
     return outermost is not None and outermost.function != "<module>" and _CUT_BY_HYDRA not in shown[0].text
 

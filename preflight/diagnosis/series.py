@@ -10,8 +10,8 @@ from preflight.frozen import dataclass
 
 _VALUE = r"['\"]?(?:tensor\(\s*\[?)?(?P<value>[-+]?(?:nan(?=\.\d\b)|nan|inf(?:inity)?|\d+(?:\.\d*)?(?:e[-+]?\d+)?))(?:(?<=nan)\.\d)?(?![\w.]*[\w])"
 _SEPARATOR = r"['\"]?\s*(?:\((?:avg|mean|smoothed)\))?\s*(?:[:=|]|\bis\b|\s)\s*"
-# The name before the value: "loss", "train_loss", "lm loss", "Loss/train", "loss_cls"; what belongs to evaluation,
-# scaling or bookkeeping is left out below.
+# The name before the value: "loss", "train_loss", "lm loss", "Loss/train", "loss_cls"; what belongs to
+# evaluation, scaling or bookkeeping is left out below.
 _LOSS = re.compile(
     r"(?<![\w.])(?P<name>(?:[a-z]\w*[ _/.-])?\w*(?:loss(?:[_/]\w+)?|cross_entropy|nll))"
     + _SEPARATOR
@@ -62,7 +62,7 @@ MAX_PRINTED = 600  # characters of a line in which steps are looked for
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One logged step; a value that the line does not hold is None. `rewarded`: one that may be 0, of reinforcement or by another name."""
+    """One logged step; None: not in the line. `rewarded`: a loss that may be 0, as of reinforcement."""
 
     line: Line
     loss: float | None
@@ -119,7 +119,7 @@ def read_points(lines: Sequence[Line]) -> tuple[Point, ...]:
 
 
 class _StepTable:
-    """A table of steps below its head, until a line is neither of its rows nor a rule. `column`: the training's loss, 0 in no table."""
+    """A table of steps, until a line is neither row nor rule. `column`: the training loss, 0 in no table."""
 
     def __init__(self, head: str = "") -> None:
         self.column, self.rewarded = 0, "reward" in head

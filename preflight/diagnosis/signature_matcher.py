@@ -67,20 +67,20 @@ def find_hits(lines: Sequence[Line]) -> list[SignatureHit]:
 
 
 def _more_joined(text: str) -> bool:
-    """Whether more processes came to a store than there are ranks: some are of another launch, or the store is an old file."""
+    """Whether a store has more processes than the run has ranks: of another launch, or its file is old."""
     found = _JOINED.search(text)
     return found is not None and int(found[2]) > int(found[1])
 
 
 def _shows_fork(lines: Sequence[Line], line: Line) -> bool:
-    """Whether a message, or the lines of its rank above it, say that its process was forked (and not spawned)."""
+    """Whether a message, or its rank's lines above it, say that its process was forked (not spawned)."""
     above = (each for each in lines[max(0, line.order - _FORK_ABOVE) : line.order + 1])
     own = [each.text for each in above if each.stream == line.stream]
     return any(map(_FORK.search, own)) and not any(map(_SPAWN.search, own))
 
 
 def shape(text: str) -> str:
-    """Return a text with every number replaced by 0. As bytes, for that takes a long log a tenth of the time."""
+    """Return a text with every number replaced by 0; as bytes, which takes a long log a tenth of the time."""
     return _shape_of(text).decode("utf-8", "surrogatepass")
 
 
@@ -153,7 +153,7 @@ def _active(shapes: set[bytes]) -> dict[bytes, _Rows]:
 
 
 def _may_be_in(text: bytes) -> Iterator[bytes]:
-    """Yield the literals of the table without those that have bytes in a row that a text has nowhere: nearly all of them."""
+    """Yield the table's literals whose every four bytes in a row are somewhere in a text: few of them."""
     quartets, by_start = _quartets(text), _literals_by_start()
     for start in (0, *(by_start.keys() & quartets)):
         yield from (each for each in by_start[start] if quartets.issuperset(_quartets_of_literal(each)))
@@ -169,7 +169,7 @@ def _literals_by_start() -> Mapping[int, list[bytes]]:
 
 
 def _quartets(text: bytes) -> frozenset[int]:
-    """Return every four bytes in a row, each as a number: so a million are gathered in a tenth of a second."""
+    """Return every four bytes in a row, each as a number: a million are gathered in a tenth of a second."""
     view, size = memoryview(text), len(text)
     return frozenset[int]().union(
         *(view[at : size - (size - at) % 4].cast("I") for at in range(min(4, size)))
@@ -216,6 +216,6 @@ def _first(rows: _Rows, text: str) -> Signature | None:
 
 
 def _of_errno(text: str) -> frozenset[str]:
-    """Return the codes that a line's errno leaves possible, empty where it has none: words beside it are a path's."""
+    """Return the codes that a line's errno leaves possible, none without it: words beside it are a path's."""
     found = _ERRNO.search(text) if "rrno " in text or "os error " in text or "Os { code" in text else None
     return _BY_ERRNO.get(int(found[1] or found[2] or found[3]), frozenset()) if found else frozenset()

@@ -163,7 +163,7 @@ def find_outliers(stacks: Iterable[RankStack], world_size: int) -> Hang:
 
 
 def _minority(stacks: list[RankStack]) -> list[RankStack]:
-    """Return those that execute other code than more than half of them do, none when there is no such place."""
+    """Return those that execute other code than more than half of them, none where no such code exists."""
     places = Counter(stack.location for stack in stacks)
     if len(places) < 2:
         return []

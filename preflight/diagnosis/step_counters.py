@@ -29,7 +29,7 @@ class CountedStep:
 
 
 def counted_steps(lines: Iterable[Line]) -> list[CountedStep]:
-    """Return the steps of lines with one counter; one of an epoch's batches has two, and starts anew in each."""
+    """Return the steps of lines with one counter; one of batches has two, and starts anew in each epoch."""
     found: list[CountedStep] = []
     for line in lines:
         text = line.text[:_LONGEST]
@@ -43,7 +43,7 @@ def counted_steps(lines: Iterable[Line]) -> list[CountedStep]:
 
 
 def words_of_turn(text: str) -> frozenset[str]:
-    """Return the words that the turns of one loop share, however long their bars and numbers are: those that come first."""
+    """Return the first words of a text, which one loop's turns share, however long bars and numbers are."""
     return frozenset(_WORD.findall(text[:_LONGEST])[:_FIRST_WORDS])
 
 
@@ -53,7 +53,7 @@ def names_step(text: str) -> bool:
 
 
 def is_of_loop(text: str) -> bool:
-    """Whether a line of a format that repeats may be what a loop prints in each turn: it has a number, and reports nothing."""
+    """Whether a line of a repeated format may be a loop's: it has a number, and reports nothing."""
     return _TURN.match(text) is not None and _NO_STEP.search(text) is None
 
 

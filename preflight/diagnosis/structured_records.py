@@ -1,7 +1,7 @@
 """Logs whose lines are records of a collector or a logging library, as the lines that were printed. Pure.
 
-Records are JSON (docker's json-file, journald, Cloud Logging, CloudWatch, Loki, loggers that write JSON), one a line or
-spread over lines, `key="value"` pairs, or rows with a header. A record that reports a loss is left as it is.
+Records are JSON (docker's json-file, journald, Cloud Logging, CloudWatch, Loki, loggers that write it), one a
+line or over several, `key="value"` pairs, or rows with a header. A record that reports a loss stays as it is.
 """
 
 import csv
@@ -98,7 +98,7 @@ def _loads(text: str) -> object:
 
 
 def _of_json(text: str) -> str | None:
-    """Return the message of a line that is, or ends in, a JSON object; None where it is none, the line itself where it reports a loss."""
+    """Return the message of a JSON object that a line is or ends in, else None; a loss's line as it is."""
     before = _RECORD.match(text) if text.rstrip()[-1:] == "}" else None
     record = _loads(text[before.end() :]) if before else None
     if not isinstance(record, dict):
@@ -117,10 +117,10 @@ def is_data(text: str) -> bool:
 
 
 def _with_levels(read: Callable[[str], str | None], sample: Sequence[str]) -> Callable[[str], str | None]:
-    """Return a reader that puts a soft level before its message, where the records of a log have several levels.
+    """Return a reader that puts a soft level before its message, where a log's records have several levels.
 
-    One level for all is that of a parent that copies what its child prints, and says nothing about a line. Among records
-    with levels one without is data that a program shows, and stays as it is.
+    One level for all is that of a parent that copies what its child prints, and says nothing about a line.
+    Among records with levels one without is data that a program shows, and stays as it is.
     """
     found = [_level(text) for text in sample]
     levels = set(found)

@@ -1,4 +1,4 @@
-"""Times that log lines carry, as seconds on one scale, so that lines of several logs can be put in order. Pure."""
+"""Times of log lines as seconds on one scale, so that lines of several logs can be put in order. Pure."""
 
 from preflight import regex as re
 
@@ -19,7 +19,7 @@ _HINT = re.compile(r"\d:\d\d:\d\d")
 
 
 def parse_timestamp(text: str) -> float | None:
-    """Return the seconds since the year began, as if every month had 31 days; None where no stamp is found."""
+    """Return the seconds since the year started, as if every month had 31 days; None without a stamp."""
     head = text[:_WITHIN]
     if not _HINT.search(head):
         return None

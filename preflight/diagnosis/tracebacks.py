@@ -1,4 +1,4 @@
-"""Python tracebacks in a log: which exceptions were raised, in which order, from which line of the user's code."""
+"""Python tracebacks in a log: which exceptions were raised, in which order, from which user line."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -141,7 +141,7 @@ def parse_exceptions(lines: Sequence[Line]) -> tuple[ParsedException, ...]:
 
 
 def frames_below(lines: Sequence[Line], order: int) -> tuple[TracebackFrame, ...]:
-    """Return the frames right below a line (`lines[order]`): of an exception that another one reports, and is cut off."""
+    """Return the frames right below `lines[order]`: of an exception that another one reports, cut off."""
     found: list[TracebackFrame] = []
     for line in lines[order + 1 : order + LONGEST_TRACEBACK]:
         frame = _FRAME.match(line.text)
@@ -153,7 +153,7 @@ def frames_below(lines: Sequence[Line], order: int) -> tuple[TracebackFrame, ...
 
 
 def crash_place(lines: Sequence[Line], crash: Line) -> str:
-    """Return the user's line that a crash came from, by the stack that faulthandler writes below its message."""
+    """Return the user's line that a crash came from, by the stack that faulthandler writes below it."""
     if not crash.text.startswith("Fatal Python error: "):
         return ""
     below = (
@@ -323,7 +323,7 @@ def _below(lines: Sequence[Line], index: int) -> str:
 
 
 def is_quoted(lines: Sequence[Line], line: Line) -> bool:
-    """Whether a line of a log (`lines[line.order]`) shows code, not a message: a frame, or the source below one."""
+    """Whether a line (`lines[line.order]`) shows code, not a message: a frame, or the source below it."""
     text = line.text
     if _FRAME.match(text) or _CXX_FRAME.match(text) or _RICH_SOURCE.match(text) or ARROW.match(text):
         return True
@@ -370,7 +370,7 @@ def _notebook(text: str, file: str) -> tuple[str, TracebackFrame | None]:
 
 
 def is_listed(lines: Sequence[Line], line: Line) -> bool:
-    """Whether a line (`lines[line.order]`) is of the source around an arrow: its numbers rise, and skip what is empty."""
+    """Whether `lines[line.order]` is source around an arrow: its numbers rise, and skip what is empty."""
     if _LISTED.match(line.text) is None:
         return False
     above = reversed(lines[max(0, line.order - _LONGEST) : line.order])

@@ -83,7 +83,7 @@ def _count(points: Sequence[Point]) -> int:
 
 
 def _recovered(losses: Sequence[Point]) -> bool:
-    """Whether only the search for a loss scale at the start printed bad losses: all sound since, and for long."""
+    """Whether only the search for a loss scale at the start had bad losses: all since are sound, for long."""
     bad = [index for index, point in enumerate(losses) if is_bad(point.loss)]
     sound = _count(losses[bad[-1] + 1 :])
     return len(bad) == bad[-1] + 1 - bad[0] and sound >= 3 * len(bad) and bad[0] <= 2
@@ -99,7 +99,7 @@ def _norms_stay_nan(points: Sequence[Point]) -> Anomaly | None:
 
 
 def _norm_nan_at_last(points: Sequence[Point], norms: Sequence[Point]) -> Anomaly | None:
-    """Return the last norm where it alone is NaN: the weights are lost by it, if no loss scale had the step skipped."""
+    """Return the last norm if it alone is NaN: it ruins the weights, unless a loss scale skipped the step."""
     scaled = any(point.scale is not None or point.overflow for point in points)
     if scaled or len(norms) <= _SOUND or any(is_bad(point.norm) for point in norms[:-1]):
         return None
@@ -112,7 +112,7 @@ def _norm_nan_at_last(points: Sequence[Point], norms: Sequence[Point]) -> Anomal
 
 
 def _still_falls(points: Sequence[Point]) -> bool:
-    """Whether the loss is sound to its end and lower than at its start: weights still change for the better."""
+    """Whether the loss is sound to its end and lower than at its start: the weights still improve."""
     losses = [point.loss for point in points if point.loss is not None]
     third = len(losses) // 3
     if third == 0 or not all(map(math.isfinite, losses)):

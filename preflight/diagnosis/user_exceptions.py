@@ -26,7 +26,7 @@ _TYPE_IN_WRAPPER = re.compile(
     r"\bRayTaskError\((?P<ray>\w{1,80})\)|\bCaught (?P<type>\w{1,80}) in (?P<who>(?:DataLoader worker|replica|pin memory thread|train worker)\b)"
 )
 _TASK = re.compile(r"\bray::([\w.]{1,120}\(\))")
-# What native code raises whatever has failed in it, and what it says where tensors that the script made are at fault.
+# What native code raises for any failure, and what it says where tensors that the script made are at fault.
 _OF_NATIVE_CODE = re.compile(r"\w*RuntimeError|InternalError|UnknownError|SystemError")
 _OF_TENSORS = re.compile(
     r"\b[Ss]hapes?\b|\b[Ss]izes\b|\b[Ss]ize of tensor\b|\b[Ss]ize mismatch\b|\b[Ee]xp(?:and|ect)ed size\b|\bdim(?:ension)?s?\b|\bindex\b|\binplace operation\b|\brequires? grad(?:ient)?|\belements? of\b|\bbackward\b.{0,40}\bsecond time\b|\bleaf [Vv]ariable"
@@ -87,7 +87,7 @@ def cut_reports(raised: Sequence[ParsedException]) -> Iterator[tuple[ParsedExcep
 
 
 def source_above(course: RunProgress, line: Line) -> str:
-    """Return the source of an exception's innermost call: what its process printed right above the message."""
+    """Return the source of an exception's innermost call, which its process prints above the message."""
     above = course.lines[max(0, line.order - _SOURCE_ABOVE) : line.order]
     shown = " ".join(each.text[:_MOST_OF_SOURCE] for each in above if each.stream == line.stream)
     return shown.rpartition('File "')[2]
@@ -151,7 +151,7 @@ def _of_cut_report(raised: ParsedException, name: str, course: RunProgress) -> C
 
 
 def without_emphasis(text: str) -> str:
-    """Return an exception's text without the marks that open and close a paste's code, italics or bold around it."""
+    """Return an exception's text without the marks of code, italics or bold that a paste puts around it."""
     for mark in "`*_":
         opened = text.startswith(mark) and text[1:2].isupper()
         if text.endswith(mark) and (opened or (mark != "_" and text.count(mark) % 2)):
@@ -180,8 +180,8 @@ def _of_exception(
 def _may_be_native(raised: ParsedException, course: RunProgress) -> bool:
     """Whether the exception may be a library's or a driver's, of another cause than the script.
 
-    Native code raises one type for all that fails in it. Of those that no row knew at first sight two thirds were the script's,
-    of all other types 19 in 20. A package's class without a message says where it was raised and no more.
+    Native code raises one type for all that fails in it. Of those that no row knew at first sight two thirds
+    were the script's, of all other types 19 in 20. A package's class without a message says only its place.
     """
     if "." in raised.type and not raised.message and not raised.below.strip("-= "):
         return True

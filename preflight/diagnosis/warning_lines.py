@@ -21,6 +21,6 @@ _HARD = re.compile(
 
 
 def is_warning_line(text: str) -> bool:
-    """Whether a line only warns, tries again or informs: nothing ends by it. Of two levels the inner one counts, that of a child whose log its parent repeats."""
+    """Whether a line only warns, retries or informs; a parent's copy has its child's level, the inner one."""
     text = _OF_PARENT.sub("", text[:LONGEST])
     return not IS_EXCEPTION.match(text) and _SOFT.found_in(text) and not _HARD.search(text)
