@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from preflight import regex as re
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.install import install_command
+from preflight.checks.minimum_drivers import find_minimum_driver
 from preflight.checks.registry import host_check
 from preflight.checks.unread_facts import fix_missing
 from preflight.checks.versions import compare, release, satisfies
-from preflight.checks.wheels import find_driver_floor
 from preflight.facts.gpu import CudaStart, Driver
 from preflight.facts.host import HostFacts, PythonEnv, System
 from preflight.facts.missing import Missing, MissingCode
@@ -143,7 +143,7 @@ def the_driver_runs_this_torch(
     build = python.torch_cuda
     if isinstance(build, Missing) or not release(build) or not job.uses_torch:
         return  # ENV003 has said so
-    floor = find_driver_floor(build)
+    floor = find_minimum_driver(build)
     if not floor:
         yield Problem(
             f"no known driver requirement for CUDA {build}",

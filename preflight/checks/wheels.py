@@ -1,13 +1,14 @@
-"""Which GPUs each official PyTorch Linux x86-64 wheel holds kernels for, and which driver each CUDA needs.
+"""Which GPUs each official PyTorch Linux x86-64 wheel holds kernels for.
 
 A table, so that nothing imports torch to find out. Sources: pytorch/pytorch issues 146265, 147607, 164471,
 172352, 172663, 175253, 182849 (release architecture lists), 160162 and 168065 (aarch64), pytorch's
-.ci/aarch64_linux/aarch64_ci_build.sh, torch/cuda/__init__.py PYTORCH_RELEASES_CODE_CC, and the CUDA release
-notes' table of driver versions. A version without a row is unknown, and reported as unknown.
+.ci/aarch64_linux/aarch64_ci_build.sh, torch/cuda/__init__.py PYTORCH_RELEASES_CODE_CC. A
+version without a row is unknown, and reported as unknown.
 """
 
 from collections.abc import Iterable
 
+from preflight.checks.minimum_drivers import find_minimum_driver
 from preflight.checks.versions import compare, release
 from preflight.facts.gpu import Capability
 from preflight.frozen import dataclass
@@ -42,13 +43,6 @@ WHEELS: tuple[Wheel, ...] = (
     Wheel((2, 12), (2, 14), "13.2", _TURING_UP, ptx=True),
 )
 
-DRIVER_FLOORS: tuple[tuple[int, str], ...] = (
-    # CUDA major version -> the oldest Linux driver that runs it (minor-version compatibility within a major)
-    (13, "580"),
-    (12, "525.60.13"),
-    (11, "450.80.02"),
-)
-
 _OWN_MINOR_ONLY: frozenset[Capability] = frozenset({(5, 3), (6, 2), (7, 2), (8, 7), (10, 1)})
 """Jetson and similar: kernels for them run on no other GPU, and other kernels do not run on them."""
 
@@ -75,12 +69,6 @@ def runs_on(wheel: Wheel, gpu: Capability) -> bool:
         for major, minor in wheel.kernels
     )
     return compiled or (wheel.ptx and gpu > max(wheel.kernels))
-
-
-def find_driver_floor(cuda: str) -> str:
-    """Return the oldest driver for a CUDA build, "" when the table does not know its major version."""
-    major = release(cuda)[:1]
-    return next((floor for known, floor in DRIVER_FLOORS if (known,) == major), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +102,7 @@ def find_wheel_index(gpus: Iterable[Capability], driver: str, machine: str) -> s
     for index in INDEXES:
         kernels = index.kernels.get(machine or "x86_64", ())
         wheel = Wheel((0, 0), (0, 0), index.cuda, kernels, index.ptx)
-        floor = release(find_driver_floor(index.cuda))
+        floor = release(find_minimum_driver(index.cuda))
         if kernels and compare(release(driver), floor) >= 0 and all(runs_on(wheel, gpu) for gpu in wanted):
             return _INDEX_URL + index.name
     return ""

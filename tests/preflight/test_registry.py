@@ -5,10 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from preflight.checks.finding import Problem, Severity, name_some
+from preflight.checks.minimum_drivers import find_minimum_driver
 from preflight.checks.registry import CHECKS, host_check
 from preflight.checks.runner import check_host, list_checks_without_facts, load_checks
 from preflight.checks.versions import check_specifier, release, satisfies
-from preflight.checks.wheels import find_driver_floor, find_wheel, runs_on
+from preflight.checks.wheels import find_wheel, runs_on
 from preflight.decide.usable_gpus import select_gpus
 from preflight.errors import BadInput
 from preflight.facts.gpu import Capability
@@ -156,9 +157,9 @@ def test_builds_outside_the_table_are_unknown(torch: str, cuda: str) -> None:
 
 
 def test_a_new_cuda_major_needs_a_new_driver() -> None:
-    assert find_driver_floor("13.2") == "580"
-    assert find_driver_floor("12.8") == "525.60.13"
-    assert find_driver_floor("14.0") == ""
+    assert find_minimum_driver("13.2") == "580"
+    assert find_minimum_driver("12.8") == "525.60.13"
+    assert find_minimum_driver("14.0") == ""
 
 
 @given(st.text(alphabet="0123456789.,<>=!*+ ~Rx", max_size=12))

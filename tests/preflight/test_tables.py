@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from preflight.checks.wheels import find_driver_floor, find_wheel, runs_on
+from preflight.checks.minimum_drivers import find_minimum_driver
+from preflight.checks.wheels import find_wheel, runs_on
 from preflight.decide.batch_sizes import BatchSizes, find_nearest_multiples
 from preflight.diagnosis.diagnose import diagnose
 from preflight.diagnosis.explain import explain_signature
@@ -84,7 +85,7 @@ def test_a_build_that_nobody_published_is_unknown(version: str) -> None:
     ],
 )
 def test_a_cuda_has_its_oldest_driver(cuda: str, driver: str) -> None:
-    assert find_driver_floor(cuda) == driver
+    assert find_minimum_driver(cuda) == driver
 
 
 # --- names of GPUs ---
