@@ -31,7 +31,7 @@ from preflight.script.target import RankTarget
 
 TEXTS = Path.home() / ".cache" / "gpulaunch-judgement"
 GITHUB = "https://github.com/{owner}/{name}.git"
-VERSIONS = frozenset({"V301", "V302"})
+VERSIONS = frozenset({"V301", "V302", "V304"})
 """True of some versions and not of others; a script is labelled for the one it was written for."""
 MEASURED = (Level.ERROR, Level.WARNING)
 _RANKS = 4

@@ -82,7 +82,8 @@ class Loop:
     """A loop or, by its number, a call or block that is read, inside of how many contexts, calls, conditions.
 
     `newest`: the number of the newest thing of before the loop; `caught`: what a block catches; `by_rank`:
-    over the rank's own part; `began`: at which step of the reading this turn did.
+    over the rank's own part; `began`: at which step of the reading this turn did; `asked`: under a condition
+    that is not known, in the loop around.
     """
 
     place: CodeLocation
@@ -95,6 +96,7 @@ class Loop:
     caught: str = ""
     by_rank: bool = False
     began: int = 0
+    asked: bool = False
 
     def catches(self, name: str) -> bool:
         """Whether an exception of this name ends the block only."""

@@ -166,8 +166,10 @@ def _bool_operation(it: Interpreter, node: ast.BoolOp) -> Value:
     before: list[tuple[ast.expr, Value]] = []
     value: Value = UNKNOWN
     for part in node.values:
-        follows = before and isinstance(part, ast.Call)
+        follows, asked = before and isinstance(part, ast.Call), len(it.tests)
+        it.tests += [above for above, _ in before]  # on which it depends whether this part is read
         value = read_rest(it, node.op, before, part) if follows else it.evaluate(part)
+        del it.tests[asked:]
         known = truth(value)
         if known is stops_at:  # of a condition the answer is known, whatever the parts before it were
             answers = isinstance(value, Const) and isinstance(value.value, bool)

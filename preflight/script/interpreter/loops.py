@@ -136,7 +136,8 @@ def _loop(
     outer_repeated = it.repeated
     depth, guard = len(it.contexts), it.guard
     whiles = isinstance(node, ast.While)
-    loop = partial(Loop, by_condition=whiles, newest=it.newest, by_rank=by_rank)
+    asked = bool(outer_tests)
+    loop = partial(Loop, by_condition=whiles, newest=it.newest, by_rank=by_rank, asked=asked)
     outside = len(it.loops)
     for number, begin in enumerate(turns):
         it.loops[outside:] = [loop(it.place(node), depth, len(it.stack), began=it.work.steps)]

@@ -89,7 +89,7 @@ def binary(it: Interpreter, node: ast.BinOp) -> Value:
         note_choice(it, node, left, right)
         text = left.value if isinstance(left, Const) else None
         if isinstance(text, str):
-            return Device("cuda", of_rank=True) if text.startswith("cuda:") else RankValue()
+            return Device("cuda", of_rank=True, is_text=True) if text.startswith("cuda:") else RankValue()
         of_node = isinstance(node.op, ast.Mod) and _GPUS.search(ast.unparse(node.right))
         return RankValue(of=OF_NODE if of_node else "")
     if type(left) is Unknown and type(right) is Unknown:

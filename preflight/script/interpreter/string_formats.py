@@ -26,7 +26,7 @@ def concatenated(parts: Iterable[Value], place: CodeLocation | None = None) -> V
         else:
             unknown = True
     if ranked and text in ("cuda:", "cuda"):
-        return Device("cuda", of_rank=True)
+        return Device("cuda", of_rank=True, is_text=True)
     if ranked:
         return RankValue()
     return UNKNOWN if unknown else Const(text, place)

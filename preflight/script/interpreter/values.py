@@ -52,12 +52,13 @@ class RankValue:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A torch device. `index` None: the current one of that kind; `of_rank`: computed from the rank."""
+    """A torch device. `index` None: the current one; `of_rank`: by the rank; `is_text`: a string."""
 
     kind: str
     index: int | None = None
     of_rank: bool = False
     place: CodeLocation | None = field(default=None, compare=False)  # where the script names it
+    is_text: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterable
+from dataclasses import replace
 
 from preflight import regex as re
 from preflight.script.interpreter.events import Call, ScriptEvent
@@ -64,7 +65,9 @@ def _one_device(kind: Value, index: Value | None) -> Value:
     found = as_device(kind)
     if isinstance(found, Device) and isinstance(index, Const) and isinstance(index.value, int):
         return Device(found.kind, index.value, place=index.place)
-    return UNKNOWN if isinstance(found, Device) and index is not None and index != NONE else found
+    if isinstance(found, Device):
+        return UNKNOWN if index is not None and index != NONE else replace(found, is_text=False)
+    return found
 
 
 def _set_device(it: Interpreter, call: Call, what: str = "") -> Value:

@@ -216,7 +216,9 @@ def unscaled_twice(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     before = it.attr(ref, "taken_out")
     it.change(ref.id, taken_out=TRUE)
     updated = {owner for owner, _ in calls_by_owner(it, "update")}
-    if it.loop_depth and TRUE in alternatives(before) and not it.tests and scaler.place in updated:
+    loops = [loop for loop in it.loops if not (loop.number or loop.caught)]
+    asked = it.tests or (len(loops) > 1 and loops[-1].asked)  # around a loop over optimizers, too
+    if it.loop_depth and TRUE in alternatives(before) and not asked and scaler.place in updated:
         level = Level.WARNING if scaler.get("touched") == TRUE else Level.ERROR
         message = "unscale_() runs in each turn of the loop, and update() in some only"
         fix = "unscale_() beside scaler.step(optimizer), in the turns that step"

@@ -61,6 +61,8 @@ def refused_arguments(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
 
 
 def _is_no_text(value: Value) -> bool:
-    return isinstance(value, (Device, Dtype, OneOf, RankValue)) or (
+    if isinstance(value, Device):
+        return not value.is_text  # torch takes the number behind the kind, too
+    return isinstance(value, (Dtype, OneOf, RankValue)) or (
         isinstance(value, Const) and text_of(value) is None
     )

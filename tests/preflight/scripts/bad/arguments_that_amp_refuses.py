@@ -1,3 +1,5 @@
+import os
+
 import torch
 from torch.cuda.amp import GradScaler
 
@@ -9,4 +11,6 @@ with torch.autocast(device):  # expect: V303 error
 with torch.autocast(dtype=torch.float16):  # expect: V303 error
     pass
 with torch.cuda.amp.autocast(device_type="cuda"):  # expect: V303 error
+    pass
+with torch.autocast(torch.device(f"cuda:{os.environ['LOCAL_RANK']}")):  # expect: V303 error
     pass
