@@ -62,6 +62,8 @@ def test_every_key_has_a_field_and_every_field_a_key() -> None:
         "uses_torch",  # of what the script imports
         "gpus_by_auto",  # of what the hosts have
         "receives_tree",  # of --sync
+        "local_inputs",  # of what lies on this machine
+        *("restarts", "resumes"),  # of restart:
         *("launcher_files", "launcher_notes", "deepspeed"),  # of accelerate_config, and files that it names
     }
     assert names(EXPECT_KEYS) == fields(Expect)

@@ -92,7 +92,7 @@ _WORDS = re.compile(
 )
 _ARROW = re.compile(r"[ \t]*>[ \t]+(?P<option>-)?")
 _REDIRECTED = re.compile(
-    r"[ \t]*>[ \t]+(?!-)(?:\"[^\"]*\"|'[^']*'|`[^`]*`|\([^()]*\)|[^\s;&|)])++[ \t]*(?:\Z|[&|;<#)\\]|\d?>)"
+    r"[ \t]*>[ \t]+(?!-)(?:\"[^\"]*\"|'[^']*'|`[^`]*`|\([^()]*\)|[^\s;&|()\"'`])+[ \t]*(?:\Z|[&|;<#)\\]|\d?>)"
 )
 _COMMENT_BEHIND = re.compile(r"\\[ \t]+#[^\n]*$", re.MULTILINE)
 _OF_TEMPLATE = re.compile(r"[ \t]*\{(?:%[-+]?[ \t]*(?P<word>\w+)[^\n]*%|#[^\n]*#)\}[ \t]*")

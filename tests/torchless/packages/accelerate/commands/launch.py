@@ -33,9 +33,14 @@ def _places(run_dir: Path) -> list[dict[str, str]]:
 
 
 def _settings(config: Path) -> dict[str, str]:
-    """Return what accelerate's simple launcher takes from its YAML into the environment."""
+    """Return what accelerate takes from its YAML into the environment of the ranks."""
     rows = dict(line.split(": ", 1) for line in config.read_text().splitlines() if ": " in line)
-    wanted = {"ACCELERATE_MIXED_PRECISION": "mixed_precision", "ACCELERATE_USE_CPU": "use_cpu"}
+    wanted = {
+        "ACCELERATE_MIXED_PRECISION": "mixed_precision",
+        "ACCELERATE_USE_CPU": "use_cpu",
+        "MASTER_ADDR": "main_process_ip",
+        "MASTER_PORT": "main_process_port",
+    }
     return {name: str(json.loads(rows[key])) for name, key in wanted.items() if key in rows}
 
 
