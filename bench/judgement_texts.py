@@ -152,8 +152,9 @@ def fetch_one(folder: Path, url: str, commit: str, logs: set[str]) -> str:
             if reason:
                 return reason
     packed, reason = _git(store, "archive", commit, "--", "*.py")
-    if reason:
+    if reason and "did not match any files" not in reason:  # a repository of logs and notebooks alone
         return reason
+    reason = ""
     folder.mkdir(parents=True, exist_ok=True)
     for log in sorted(logs):
         text, absent = _git(store, "show", f"{commit}:{log}")
@@ -162,6 +163,8 @@ def fetch_one(folder: Path, url: str, commit: str, logs: set[str]) -> str:
         else:
             (folder / log).parent.mkdir(parents=True, exist_ok=True)
             (folder / log).write_bytes(text)
+    if not packed:
+        return reason
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         for item in archive:  # extractall has its filter from Python 3.11.4 on only
             target = (folder / item.name).resolve()

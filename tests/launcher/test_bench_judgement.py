@@ -61,6 +61,18 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return into
 
 
+def test_a_repository_of_logs_alone_is_fetched(tmp_path: Path) -> None:
+    home, folder = tmp_path / "home", tmp_path / "a+b"
+    home.mkdir()
+    (home / "run.log").write_text("step 1\n", encoding="utf-8")
+    git = ("git", "-C", str(home), "-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
+    for argv in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "x")):
+        subprocess.run((*git, *argv), check=True)
+    commit = subprocess.run((*git, "rev-parse", "HEAD"), check=True, capture_output=True, text=True).stdout
+    assert judgement_texts.fetch_one(folder, str(home), commit.strip(), {"run.log"}) == ""
+    assert [path.name for path in folder.iterdir()] == ["run.log"]
+
+
 def test_what_cannot_be_fetched_is_named(tmp_path: Path) -> None:
     reason = judgement_texts.fetch_one(tmp_path / "a+b", (tmp_path / "none.git").as_uri(), "0" * 40, set())
     assert reason.startswith("fatal:")
