@@ -6,12 +6,11 @@ from dataclasses import replace
 from typing import Self
 
 from preflight import regex as re
-from preflight.diagnosis.advice_by_words import NARROWED
 from preflight.diagnosis.exception_origins import calling_library
 from preflight.diagnosis.fix_commands import command_at, command_for, filled_by_itself
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.missing_modules import module_advice
-from preflight.diagnosis.narrowed_causes import narrowed_cause
+from preflight.diagnosis.narrowed_causes import narrow_cause
 from preflight.diagnosis.parser_messages import correct_argument, describe_refusal
 from preflight.diagnosis.result import Cause, Confidence, Evidence
 from preflight.diagnosis.run_progress import RunProgress
@@ -176,14 +175,7 @@ def _as_said(
     if row.broad and row.code in _OF_ERRNO:
         unclear = all(_ERRNO_ALONE.search(line.text) for line in shown)
     below = course.text_from(shown[:MOST_EVIDENCE])
-    said, fix, command = narrowed_cause(row.code, "\n".join((below, *places))) or next(
-        (
-            (*words, "")
-            for code, pattern, *words in NARROWED
-            if row.code == code and re.search(pattern, below)
-        ),
-        ("", "", ""),
-    )
+    said, fix, command = narrow_cause(row.code, below, places)
     return replace(
         cause,
         cause=said or cause.cause,

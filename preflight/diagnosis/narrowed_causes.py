@@ -1,6 +1,9 @@
-"""What a log's words narrow a row of GPUs, packages, precision or memory to, with advice. One table; pure."""
+"""What a log's words narrow a row to, with advice. Its table: GPUs, packages, precision, memory. Pure."""
+
+from collections.abc import Sequence
 
 from preflight import regex as re
+from preflight.diagnosis.advice_by_words import NARROWED
 
 _SET_DEVICE = "torch.cuda.set_device(int(os.environ['LOCAL_RANK']))"
 _CUDA_TORCH = "python -m pip install --force-reinstall torch torchvision --index-url URL"
@@ -137,9 +140,16 @@ _TABLE: tuple[tuple[str, str, str, str, str], ...] = (
 )  # fmt: skip
 
 
-def narrowed_cause(code: str, text: str) -> tuple[str, str, str] | None:
-    """Return (cause, fix, command) by a row's lines, those below and their frames; "" is the row's own."""
+def narrow_cause(code: str, text: str, places: Sequence[str]) -> tuple[str, str, str]:
+    """Return (cause, fix, command) by the lines of a row with those below, and frames; "" is the row's own.
+
+    The rows of this module are looked for in the frames, too; those of `advice_by_words` in the lines alone.
+    """
+    with_frames = "\n".join((text, *places))
     for codes, pattern, cause, fix, command in _TABLE:
-        if code in codes.split() and re.search(pattern, text, re.MULTILINE):
+        if code in codes.split() and re.search(pattern, with_frames, re.MULTILINE):
             return cause, fix, command
-    return None
+    for its_code, pattern, cause, fix in NARROWED:
+        if code == its_code and re.search(pattern, text):
+            return cause, fix, ""
+    return "", "", ""
