@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Self
 
 from preflight import regex as re
+from preflight.diagnosis.advice.table import find_advice
 from preflight.diagnosis.exception_origins import calling_library
 from preflight.diagnosis.fix_commands import command_at, command_for, filled_by_itself
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.missing_modules import module_advice
-from preflight.diagnosis.narrowed_causes import narrow_cause
 from preflight.diagnosis.parser_messages import correct_argument, describe_refusal
 from preflight.diagnosis.result import Cause, Confidence, Evidence
 from preflight.diagnosis.run_progress import RunProgress
@@ -175,7 +175,7 @@ def _as_said(
     if row.broad and row.code in _OF_ERRNO:
         unclear = all(_ERRNO_ALONE.search(line.text) for line in shown)
     below = course.text_from(shown[:MOST_EVIDENCE])
-    said, fix, command = narrow_cause(row.code, below, places)
+    said, fix, command = find_advice(row.code, below, places)
     return replace(
         cause,
         cause=said or cause.cause,

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from preflight import regex as re
-from preflight.diagnosis.advice_by_words import TAKEN_FOR_A_COMMAND
+from preflight.diagnosis.advice.files import TAKEN_FOR_A_COMMAND
 from preflight.diagnosis.candidate import Candidate, candidate_of_row
 from preflight.diagnosis.exception_origins import is_of_another_package, row_over_words, words_of
 from preflight.diagnosis.exception_shapes import chains_of
@@ -218,7 +218,7 @@ def _not_continued(hits: Sequence[SignatureHit], course: RunProgress) -> list[Si
     lines = course.lines
     hits = [hit for hit in hits if hit.row.code not in _UNSTARTED or not course.stepped(hit.line)]
     hits = [hit for hit in hits if not course.stopped_when_done(hit.line, hit.row)]
-    if any(hit.row.code == "S113" and TAKEN_FOR_A_COMMAND.search(hit.line.text) for hit in hits):
+    if any(hit.row.code == "S113" and re.search(TAKEN_FOR_A_COMMAND, hit.line.text) for hit in hits):
         hits = [hit for hit in hits if "arguments are required" not in hit.line.text]
     stuck = [hit.line.order for hit in hits if _STUCK in hit.line.text]
     if stuck:

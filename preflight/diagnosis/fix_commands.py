@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from shlex import quote
 
 from preflight import regex as re
-from preflight.diagnosis.advice_by_words import COMMANDS
+from preflight.diagnosis.advice.table import find_advice
 from preflight.facts.package_names import package_of_module
 
 _RENAMED = {
@@ -81,7 +81,7 @@ _WITH_NAME = {
     "S92": (_NO_PARENT, "mkdir -p {0}"),
     "S98": (_SCRIPT, "python {0} --help"),
 }
-"""By code: what to type with the names that a pattern finds in a log, where no words of `COMMANDS` fit."""
+"""By code: what to type with the names that a pattern finds in a log, where no advice has a command."""
 
 
 _MEMORY_AT = (
@@ -99,7 +99,7 @@ _AT_PLACE = {
 
 def command_for(code: str, text: str) -> str:
     """Return what to do, made from a cause's lines (joined); "" where they do not say enough."""
-    said = next((command for words, command in COMMANDS.get(code, ()) if re.search(words, text)), "")
+    said = find_advice(code, text)[2]
     pattern, command = _WITH_NAME.get(code, (None, ""))
     found = pattern.search(text) if pattern else None
     names = [shell_word(group) for group in found.groups() if group] if found else []
