@@ -122,8 +122,8 @@ def _launch_and_report(
     except KeyboardInterrupt:
         screen.notify("no run was started")
         raise
-    from launcher.report.end_report import print_outcome  # noqa: PLC0415 - most of it came while the hosts answered
     from launcher.report.outcome import encode_outcome  # noqa: PLC0415 - as above
+    from launcher.report.outcome_printer import print_outcome  # noqa: PLC0415 - most of it came while the hosts answered
 
     if options.dry_run:
         from launcher.commands._plan_output import show_plan  # noqa: PLC0415 - only for a dry run

@@ -28,8 +28,8 @@ from launcher.config.host_access_args import complete_run_commands
 from launcher.exit_codes import ExitCode
 from launcher.launch.request import FollowOptions
 from launcher.launch.signals import choose_detach, choose_stop
-from launcher.report.end_report import print_outcome
 from launcher.report.outcome import describe_left, encode_outcome, render_launch
+from launcher.report.outcome_printer import print_outcome
 from launcher.restart.start_chain import FollowContext, follow_starts
 from launcher.runs.access import RunAccess
 from launcher.runs.gone_hosts import note_end

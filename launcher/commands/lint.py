@@ -16,7 +16,7 @@ from launcher.commands._param_types import PrecisionParam, config_option
 from launcher.config.precision_names import PRECISIONS
 from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
-from launcher.lint.render import lint_json, lint_lines, sarif
+from launcher.lint.formats import lint_json, lint_lines, sarif
 from launcher.local.installed_version import installed_version
 from launcher.local.source_files import read_source
 from launcher.terminal.output import echo, echo_json, echo_lines, echo_text

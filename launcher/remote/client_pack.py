@@ -23,7 +23,7 @@ _LEFT_OUT = frozenset(
         *("launcher/sync/host.py", "launcher/sync/nfs_cache.py", "launcher/sync/pre_launch.py"),
         *("launcher/sync/rsync.py", "launcher/sync/sync.py"),
         *("launcher/report/html", "launcher/report/preflight_page"),
-        *("launcher/report/end_report.py", "launcher/report/sparkline.py", "launcher/report/summary.py"),
+        *("launcher/report/outcome_printer.py", "launcher/report/sparkline.py", "launcher/report/summary.py"),
         *("preflight/smi_reports", "launcher/cli.py", "launcher/__main__.py"),
     }
 )

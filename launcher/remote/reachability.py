@@ -180,7 +180,7 @@ def probe_targets(
         "timeout_s": _KNOCK_S,
     }
     timeout_s = START_S + _KNOCK_S
-    answer = rpc.call(connection, python, "reachability", request, name=_PROBE_NAME, timeout_s=timeout_s)
+    answer = rpc.call(connection, python, "probe_connections", request, name=_PROBE_NAME, timeout_s=timeout_s)
     reached = read_reached(connection.name, answer, [("", *target) for target in targets])
     return tuple(not reach.error.startswith(_NOBODY) for reach in reached)
 
@@ -203,7 +203,7 @@ def _misunderstood(name: str) -> AgentProtocolError:
 
 
 def _start(begin: StartProgram, entry: HostEntry, request: dict[str, Any]) -> Stream:
-    return begin(entry.name, read_program_source("reachability"), rpc.line_of(request))
+    return begin(entry.name, read_program_source("probe_connections"), rpc.line_of(request))
 
 
 def report_untried(entry: HostEntry, main: str, address: str, port: int, why: str) -> Reach:

@@ -228,7 +228,7 @@ def _logs(_: Path) -> Read:
 
 
 def _scripts(_: Path) -> Read:
-    from launcher.lint.render import lint_json, lint_lines, sarif
+    from launcher.lint.formats import lint_json, lint_lines, sarif
     from preflight.script.analyze import analyze_script
     from preflight.script.lint import lint
 

@@ -13,7 +13,7 @@ from launcher.commands._interrupt_prompt import build_ctrl_c_prompt
 from launcher.launch.attempt import Attempt
 from launcher.launch.request import LaunchRequest
 from launcher.remote.connection_pool import ConnectionPool
-from launcher.report.end_report import print_outcome
+from launcher.report.outcome_printer import print_outcome
 from launcher.terminal.live_screen import screen_on
 from preflight.job import Job
 from tests.lab.fault_client import plain_plan

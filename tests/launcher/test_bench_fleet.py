@@ -16,7 +16,7 @@ def test_a_program_over_a_connection_of_its_own_is_answered() -> None:
     threading.Thread(target=server.run, daemon=True).start()
     server.ready.wait()
     request = rpc.line_of({"role": "connect", "targets": [["192.0.2.1", 5]]})
-    _, stdin = command_with_stdin("python3", read_program_source("reachability"), request)
+    _, stdin = command_with_stdin("python3", read_program_source("probe_connections"), request)
     with socket.create_connection(("127.0.0.1", server.port)) as connection:
         connection.sendall(stdin)
         answer = connection.makefile("rb")

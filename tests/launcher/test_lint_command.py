@@ -10,7 +10,7 @@ import pytest
 
 from launcher.commands.lint import command
 from launcher.errors import BadInput
-from launcher.lint.render import lint_lines
+from launcher.lint.formats import lint_lines
 from launcher.terminal.cell_width import paint_line
 from preflight.script.lint import lint
 from tests.pages.lint import render_page

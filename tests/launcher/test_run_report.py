@@ -11,8 +11,8 @@ import pytest
 from launcher.cli import execute
 from launcher.commands import attach, prune, rm, stacks
 from launcher.errors import AgentCrashed, ConnectionTimedOut
-from launcher.report.end_report import print_outcome
 from launcher.report.outcome import encode_outcome, render_outcome
+from launcher.report.outcome_printer import print_outcome
 from launcher.terminal.screen import Screen
 from preflight.diagnosis.stack_analysis import Hang, RankStack
 from tests.launcher.run_events import GOOD, ended, failed, host_report, over
