@@ -51,7 +51,7 @@ _OF_TRAINING = re.compile(
     r"|PYTHONPATH|LD_LIBRARY_PATH|LD_PRELOAD"
 )
 _BLANK_BEHIND_SIGN = re.compile(
-    r"^(?![ \t]*#)(?:[^\n]*\\[ \t\u00a0]+\n[ \t]*[^\s#]"
+    r"^(?![ \t]*#)(?:[^\n]*\\[ \t\u00a0]+(?:#[^\n]*)?\n[ \t]*[^\s#]"
     r"|[^\n\"']*[ \t]\\[ \t]+(?:--[A-Za-z]|[\w./-]+\.py\b))",
     re.MULTILINE,
 )
@@ -318,6 +318,8 @@ class _Launches:
                 if body is not None and LAUNCH_LINE.search(body.text):
                     raise refusals.written_launch(name)
             has_uncalled = any(map(LAUNCH_LINE.search, shell.functions.values()))
+            if not (shell.doubtful or has_uncalled):
+                refusals.refuse_without_arguments(self.commands)
             if shell.doubtful or has_uncalled or not found:
                 raise shell.doubtful[0][1] if shell.doubtful else _no_command(shell)
         if len(found) > 1 and _COMMENT_INSIDE.search(text):

@@ -15,7 +15,7 @@ from launcher.engines.command_line.option_reader import (
     read_options,
 )
 from launcher.engines.command_line.options import Table
-from launcher.engines.command_line.own_ranks import options_of_plan, with_own_ranks
+from launcher.engines.command_line.own_ranks import fixed_ranks, options_of_plan, with_own_ranks
 from launcher.engines.command_line.parsed_command import LauncherKind, ParsedCommand, ProgramKind, Request
 from launcher.engines.command_line.remedies import refuse_submitter
 from launcher.engines.command_line.request import LAST_COUNTS, check_counts, for_each_host, request_of
@@ -242,6 +242,7 @@ def _read_table(line: CommandLine, start: int, launcher: LauncherKind, table: Ta
         remarks=(
             *record.remarks,
             *(f"{name}{misplaced}" for name in options_of_plan(record.args, table)),
+            *fixed_ranks(record),
             *_taken(reading, record.program, table),
         ),
     )

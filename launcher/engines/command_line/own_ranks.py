@@ -42,6 +42,7 @@ _COUNTS = frozenset(
 )
 """Arguments that say how many ranks a program starts, or which; without their dashes."""
 
+_FIXED_RANK = re.compile(r"--local[_-]rank[= ]\d+")
 _OF_SERVICE = re.compile(
     r"--(?:remote|queue|cluster|namespace|instance-type|job-queue)(?:[ =]|$)"
     r"|--(?:with|backend)[ =](?:kubernetes|batch|databricks)\b"
@@ -180,6 +181,13 @@ def _unchanged_counts(record: ParsedCommand) -> tuple[str, ...]:
         f"{name} is an option of {owner}, which gpulaunch cannot change; without it the plan's holds"
         for name in options_of_plan(record.args, TORCHRUN, "--standalone")
     )
+
+
+def fixed_ranks(record: ParsedCommand) -> Iterator[str]:
+    """Yield what is said of `--local_rank 0` among the arguments of ranks."""
+    for words in (*record.args, *map(" ".join, pairwise(record.args))):
+        if _FIXED_RANK.fullmatch(words):
+            yield f"{words}: every rank of {record.program} gets it, and none its own number: leave it out"
 
 
 def options_of_plan(args: Sequence[str], table: Table, *others: str) -> Iterator[str]:

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Sequence
 from itertools import pairwise
 
+from launcher.engines.command_line.launch_patterns import LAUNCH_LINE
 from launcher.engines.command_line.pages.python_text import noted_launch
 from launcher.engines.command_line.shell.missing_values import without_values
 from launcher.engines.command_line.shell.words import Word
@@ -17,6 +18,7 @@ _WITHOUT_FILE = (
 _PROGRAM = re.compile(r"torchrun|deepspeed|python[\d.]*")
 _ENDS = "the text ends with"
 LOOPS = ("for", "while", "until", "if", "case", "select", "{", "[", "[[", "test")
+_ARGUMENT = re.compile(r"\$(?:[1-9]|\{[1-9]\})")
 _NAME = re.compile(r"\$\{?([A-Za-z_]\w*)", re.ASCII)
 _WITHOUT_PROGRAM = re.compile(
     r"has no (?:script|program) to start$|names no script|^the line has no command$"
@@ -65,6 +67,15 @@ def no_command() -> CommandRefused:
     return CommandRefused(
         "the line has no command", "paste it from torchrun, accelerate or python on, to its end"
     )
+
+
+def refuse_without_arguments(text: str) -> None:
+    """Raise CommandRefused for a text whose launch only an argument of its own would start."""
+    if (name := _ARGUMENT.search(text)) and LAUNCH_LINE.search(text):
+        raise CommandRefused(
+            f"the text starts its launch by its arguments, as {name[0]}, and has none",
+            "launch the script with them, gpulaunch run ... -- bash SCRIPT ARGUMENTS, or paste one launch",
+        )
 
 
 def written_launch(name: str) -> CommandRefused:

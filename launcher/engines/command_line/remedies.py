@@ -3,13 +3,13 @@
 import json
 import shlex
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from launcher.engines.command_line import own_ranks
 from launcher.engines.command_line.parsed_command import LauncherKind
 from launcher.engines.command_line.refusals import no_command
 from launcher.engines.command_line.shell.terminals import after_options
-from launcher.engines.command_line.shell.words import Word
+from launcher.engines.command_line.shell.words import Word, is_assignment
 from launcher.engines.command_line.side_commands import find_launcher, has_launcher, is_launch, is_python
 from launcher.engines.command_line.tables import wrappers as tables
 from launcher.engines.command_line.tables.shells import starts_posix_shell
@@ -160,12 +160,13 @@ def refuse_submitter(
     starts = (at for at in range(len(words) - 1) if find_launcher(words[at : at + 2]) == texts[at])
     at = next((at for at in starts if is_launch(words[at:])), len(texts))
     before = texts[:at] if at < len(texts) else []
+    first = at - sum(1 for _ in takewhile(is_assignment, reversed(words[:at])))
     is_argument = bool(before) and not before[-1].startswith("-")  # the launch, and no value of an option
     hands_on = "--" in before or _HANDS_ON.fullmatch(" ".join((name, *texts[:1])))
     if before[-1:] == ["--"] or (is_argument and hands_on):
         raise CommandRefused(
             f"{name}: it has a launch among its words, and starts that itself or hands it on",
-            f"leave it and its options out: gpulaunch run --hosts A,B -- {_shown((*prefix, *words[at:]))}",
+            f"leave it and its options out: gpulaunch run --hosts A,B -- {_shown((*prefix, *words[first:]))}",
         )
     handed = _HANDS_OVER.match(" ".join(texts[:2])) if is_program else None
     if handed is not None:

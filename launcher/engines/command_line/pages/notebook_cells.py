@@ -21,7 +21,7 @@ _OTHER_CELL = re.compile(r"\s*%%(?!(?:time|capture|bash|sh|shell|script)\b)")
 """A cell in another language, or one that writes a file."""
 
 _SETS = re.compile(r"\b(?:environ|putenv|chdir|load_dotenv)\b")
-FUNCTION = re.compile(r"^[ \t]*(?:function[ \t]+)?([\w-]+)[ \t]*\(\)", re.MULTILINE)
+FUNCTION = re.compile(r"^[ \t]*(?:function[ \t]+)?([\w-]+)[ \t]*\(\)(?=\s*[{(])", re.MULTILINE)
 _NOT_READ = "Python, and not read: what it sets goes into env: of a run config"
 _SHOWN = 60
 _LAUNCH = re.compile(rf"[ \t]*{LAUNCH}[ \t]+[^\s=]")

@@ -83,6 +83,9 @@ _STARTS = re.compile(
 )
 """What a Dockerfile, a unit, an environment of tox or a submit file starts."""
 
+_BUILDS = re.compile(r"^[ \t]*(?:RUN|COPY|ADD|ARG|ENV|LABEL)[ \t].*$", re.MULTILINE)
+"""What makes an image: it trains nothing, whatever it installs."""
+
 _AROUND = re.compile(
     r"(?![ \t]*[#*-])[ \t]*(?:[$>][ \t]+|sh[ \t]+(?=[\"']))?(?P<quote>[\"']?)(?P<inner>.*)(?P=quote)"
 )
@@ -112,7 +115,7 @@ def refuse_other_shell(text: str) -> None:
 
 def refused_text(what: str, text: str) -> CommandRefused:
     """Return the error for a text that is `what`, with the launch in it where it has one."""
-    text = text.replace("\\\n", " ")
+    text = _BUILDS.sub("", re.sub(r"[ \t][\\^`][ \t]*\n", " ", text))
     lines = (line.rstrip(" \t,") for line in (*map(" ".join, _STARTS.findall(text)), *text.split("\n")))
     inner = (line["inner"] for line in map(_AROUND.fullmatch, lines) if line is not None)
     launch = next(filter(_LAUNCH.search, (shlex.join(flow_words(line)) or line for line in inner)), "")

@@ -24,7 +24,7 @@ from launcher.engines.command_line.task_files.editor_config import command_of_ed
 from preflight import regex as re
 
 _SHELL = (  # ana@gpu1:~/x$, [ana@gpu1 x]$, ana@mac x %, arrows of zsh's themes, and the `+` of `set -x`
-    r"[\w.-]+@[\w.-]+:[^\s$#%]*[$#%]|\[[\w.-]+@[\w.-]+[ \t][^\]\n]{0,200}\][$#%]"
+    r"[\w.-]+@[\w.-]+:[^\s$#%]*[$#%]|\[[\w.@-]+(?:[ \t][^\]\n]{0,200})?\][$#%]"
     r"|[\w.-]+@[\w.-]+[ \t]+[\w~/]\S*[ \t]+[$#%]|[A-Za-z][\w-]{0,15}\$"
     r"|\u279c[ \t]{2,}\S+(?:[ \t]+git:\([^()\n]*\))?(?:[ \t]+[\u2717\u2714])?|[\u276f\u279c\u03bb](?=[ \t])"
     rf"|In[ ]?\[\d{{1,5}}\]:|\+{{1,4}}(?=[ \t]+{LAUNCH}\b)"

@@ -41,7 +41,10 @@ _STARTERS = ("env", "exec", "sudo", "nohup", "time", "run")  # words of a launch
 def noted_launch(text: str) -> str:
     """Return the launch that a comment of a text has, "" where none does."""
     found = _NOTED.search(text)
-    return "" if found is None else " ".join(found[1].replace("\\\n#", " ").split())
+    if found is None:
+        return ""
+    launch = found[1].partition("`")[0] if text[found.start(1) - 1] == "`" else found[1]
+    return " ".join(launch.replace("\\\n#", " ").split())
 
 
 def refuse_python(text: str, *, is_read: bool = True) -> None:

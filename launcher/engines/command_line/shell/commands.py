@@ -25,7 +25,7 @@ from launcher.engines.command_line.tables.wrappers import TRANSPARENT
 from preflight import regex as re
 
 _ASSIGNED_BEHIND = re.compile(r"(?:[ \t]|\\\r?\n)+[A-Za-z_]\w*\+?=", re.ASCII)
-_REDIRECTION = re.compile(r"&?\d{0,3}(>>?|<)(&(\d|-)?)?$")
+_REDIRECTION = re.compile(r"&?\d{0,3}(>[>|]?|<)(&(\d|-)?)?$")
 _FUNCTION = re.compile(r"[ \t]*\)\s*(?:\{(?=\s)|\((?!\())")
 _NAME = re.compile(r"[A-Za-z_][\w:.-]*", re.ASCII)
 _ARGUMENTS = re.compile(r"\$(?:[@*]|\{[@*])")

@@ -36,7 +36,7 @@ _HOME = re.compile(r"~(?=[/\s;&|()<>]|\Z)")
 _ESCAPED_TEXT = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
 _HAS_BRACES = re.compile(r"[^\s;&|()<>{}]*(?:\$\{[^{}\s]*\}[^\s;&|()<>{}]*)*\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}")
 _BRACES = re.compile(r"\{[^{}\s'\"]{0,200}(?:,|\.\.)[^{}\s'\"]{0,200}\}")
-_OPERATOR = re.compile(r"&&|\|\||\|&|&>>|&>|;;&?|;&|<<[<-]?|\d{0,3}(?:>>|>&[\d-]?|[<>])|[;&|()\n]")
+_OPERATOR = re.compile(r"&&|\|\||\|&|&>>|&>|;;&?|;&|<<[<-]?|\d{0,3}(?:>[>|]|>&[\d-]?|[<>])|[;&|()\n]")
 _PLAIN = re.compile(r"[\w=:./,+@%-]+|\$(?=\")", re.ASCII)  # `$"TEXT"` is translated
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 _ELLIPSIS = re.compile(r"(?:[^\s=]*=)?(?:\.\.\.|\u2026)|\[(?:--?[a-z][\w-]*|(?i:options|args|arguments))\]")

@@ -1,0 +1,98 @@
+"""What is said of texts that are read or refused: the launch to type, and arguments that ranks share."""
+
+import json
+
+import pytest
+
+from launcher.engines.command_line.parse import parse_line
+from launcher.errors import CommandRefused
+
+IMAGE = """\
+FROM base
+RUN apt-get install -y python3 python3-dev && mv $MPI/bin/mpirun $MPI/bin/mpirun.real
+ENV A=1 \\
+    RUNNER=/usr/bin/torchrun
+"""
+BATCH = (
+    "@echo off\ncall venv\\Scripts\\activate\naccelerate launch --num_processes 1 a.py ^\n  --lr 1\npause\n"
+)
+SETTINGS = """\
+model:
+  name: a
+# `torchrun --nproc_per_node=8 a.py ...` and each rank reads a part
+optim:
+  lr: 1
+"""
+BY_ARGUMENTS = """\
+mode=$1
+rsync -a code out
+if [[ $mode == cluster ]]; then
+  srun torchrun a.py
+elif [[ $mode == local ]]; then
+  torchrun a.py
+fi
+"""
+
+
+def refused(text: str) -> CommandRefused:
+    with pytest.raises(CommandRefused) as caught:
+        parse_line(text)
+    return caught.value
+
+
+def test_what_builds_an_image_is_no_launch_of_it() -> None:
+    assert refused(IMAGE).fix == "paste the command that trains, from torchrun, accelerate or python on"
+    assert refused(IMAGE + "CMD torchrun a.py --lr 1\n").fix.endswith("-- torchrun a.py --lr 1")
+
+
+def test_a_launch_that_is_shown_has_the_lines_that_continue_it() -> None:
+    assert refused(BATCH).fix.endswith("-- accelerate launch --num_processes 1 a.py --lr 1")
+
+
+def test_a_launch_in_a_comment_ends_with_its_quote() -> None:
+    assert refused(SETTINGS).fix.endswith("-- torchrun --nproc_per_node=8 a.py ...")
+    assert refused(SETTINGS.replace("`", "")).fix.endswith("a.py ... and each rank reads a part")
+
+
+def test_a_text_without_the_arguments_that_choose_its_launch_says_so() -> None:
+    error = refused(BY_ARGUMENTS)
+    assert error.message == "the text starts its launch by its arguments, as $1, and has none"
+    assert "bash SCRIPT ARGUMENTS" in error.fix
+    assert refused("rsync -a code out").message == "rsync -a starts no training"
+
+
+def test_variables_in_front_of_a_launch_that_is_handed_on_stay() -> None:
+    assert refused("mytool -- env A=1 B=2 torchrun a.py").fix.endswith("-- A=1 B=2 torchrun a.py")
+
+
+@pytest.mark.parametrize("rank", ["--local_rank=0", "--local-rank 1"])
+def test_a_number_that_every_rank_gets_is_named(rank: str) -> None:
+    said = f"{rank}: every rank of a.py gets it, and none its own number: leave it out"
+    assert parse_line(f"torchrun a.py {rank}").remarks == (said,)
+    assert parse_line(f"deepspeed a.py --lr 1 {rank}").remarks == (said,)
+    assert parse_line("torchrun a.py --local_rank=-1 --local-rank $LOCAL_RANK").remarks == ()
+
+
+@pytest.mark.parametrize("before", ["torchrun a.py ", "torchrun a.py \\\n  "])
+def test_a_log_that_replaces_a_file_is_left_out(before: str) -> None:
+    parsed = parse_line(f"{before}>| out.log")
+    assert parsed.args == ()
+    assert [said.partition(":")[0] for said in parsed.dropped] == [">| out.log"]
+
+
+def test_prompts_that_name_a_host_alone_are_left_out() -> None:
+    parsed = parse_line("[gpu-ln002]$ torchrun a.py\nstep 1\n[gpu-ln002]$ exit\n")
+    assert (parsed.launcher, parsed.program) == ("torchrun", "a.py")
+    assert parse_line("[ana@gpu-ln002]# torchrun a.py").program == "a.py"
+
+
+def test_a_comment_behind_a_sign_ends_the_command_for_a_shell() -> None:
+    parsed = parse_line("torchrun --nnodes 1 \\  # of the job\n  a.py --lr 1")
+    assert parsed.args == ("--lr", "1")
+    assert [said for said in parsed.dropped if said.startswith("\\: a blank behind it")]
+
+
+def test_a_call_in_a_cell_is_no_function_of_a_shell() -> None:
+    cells = ["class A:\n    def go(self):\n        super().go()\n", "!torchrun a.py"]
+    tree = {"cells": [{"cell_type": "code", "source": cell} for cell in cells]}
+    assert parse_line(json.dumps(tree)).program == "a.py"
