@@ -18,6 +18,6 @@ OWNED_ENV = (
     "PET_RDZV_ID",
     # By these a run is recognised, guarded and ended; another run's id would make its processes that run's.
     *("GPULAUNCH_RUN_ID", "GPULAUNCH_SUPERVISOR", "GPULAUNCH_MASK", "GPULAUNCH_LOCAL_RANK_OPTION"),
-    *("GPULAUNCH_GUARD", "GPULAUNCH_REHEARSE"),
+    *("GPULAUNCH_GUARD", "GPULAUNCH_REHEARSE", "GPULAUNCH_OUTPUT"),
 )
 """Variables that the plan itself sets or that accelerate overwrites: what `env:` says of them is not used."""

@@ -17,7 +17,6 @@ class HostStarted:
     host: str
     run_dir: str
     sizes: Mapping[str, int] = field(default_factory=dict)  # of the logs that existed already
-    same_work: tuple[str, ...] = ()  # other live runs on it with the same command in the same directory
 
 
 @dataclass(frozen=True, slots=True)

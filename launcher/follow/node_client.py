@@ -313,8 +313,7 @@ class NodeClient(threading.Thread):
         _demand(validate_answer(answer))
         self._running_there = True
         self._clock.see(t=answer.get("t"), m=answer.get("m"))
-        run_dir, same = str((answer.get("state") or {}).get("run_dir") or ""), answer.get("same_work") or ()
-        self._put(HostStarted(self.host, run_dir, same_work=tuple(one_line(each, 80) for each in same)))
+        self._put(HostStarted(self.host, str((answer.get("state") or {}).get("run_dir") or "")))
 
     def _on_follow(self, answer: dict[str, Any]) -> None:
         if "refused" in answer:

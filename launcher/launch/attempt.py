@@ -15,7 +15,7 @@ from launcher.follow import protocol
 from launcher.follow.awake_clock import AwakeClock
 from launcher.follow.client_deadlines import ClientTimeout, leave_hosts
 from launcher.follow.detach_policy import DetachPolicy, DetachPromise
-from launcher.follow.events import HostStarted, JobEnds, LogOutput, RunEvent, Tick
+from launcher.follow.events import JobEnds, LogOutput, RunEvent, Tick
 from launcher.follow.failures import is_port_conflict
 from launcher.follow.node_client import POLL_S, NodeClient
 from launcher.follow.outcome import Outcome
@@ -39,7 +39,6 @@ from launcher.report.outcome import encode_outcome, render_launch
 from launcher.report.plan import encode_plan
 from launcher.rundir.layout import OUTCOME, PLAN
 from launcher.rundir.log_store import LogStore, run_directory
-from launcher.rundir.run_id import is_run_id
 from launcher.terminal.hangup import drop_terminal, is_terminal_closed
 from launcher.terminal.output import echo
 from launcher.terminal.screen import Screen
@@ -282,13 +281,6 @@ class Attempt(FollowedRun):
         if isinstance(event, LogOutput):
             self._reporter.output(event)
             return
-        if isinstance(event, HostStarted):
-            for run_id in filter(is_run_id, event.same_work):  # a host names it for a command
-                self._screen.notify(
-                    f"{event.host}: {run_id} runs the same command in the same directory, and both write the"
-                    f" same files unless variables keep them apart: gpulaunch stop {run_id}",
-                    bad=True,
-                )
         self._handle_event(event)
 
     def _abandon(self) -> None:

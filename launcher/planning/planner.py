@@ -251,16 +251,12 @@ def build_own_environment(entry: HostEntry, facts: HostFacts, job: Job, *, nodes
 
 def _guard_environment(job: Job) -> dict[str, str]:
     """Return what rank.py and the guard beside it go by; see launcher/onhost/guard/main.py."""
+    output = {"GPULAUNCH_OUTPUT": job.output} if job.output else {}  # PROC006 of a later launch reads it
     if _once_per_host(job):
-        return {}
-    guard: dict[str, str] = {} if job.guard == "off" else {"GPULAUNCH_GUARD": job.guard}
-    if not job.rehearse_steps:
-        return guard
-    return {
-        "GPULAUNCH_GUARD": "stop",
-        "GPULAUNCH_REHEARSE": str(job.rehearse_steps),
-        "GPULAUNCH_OUTPUT": job.output,
-    }
+        return output
+    if job.rehearse_steps:
+        return {"GPULAUNCH_GUARD": "stop", "GPULAUNCH_REHEARSE": str(job.rehearse_steps), **output}
+    return output if job.guard == "off" else {"GPULAUNCH_GUARD": job.guard, **output}
 
 
 def _threads(facts: HostFacts, ranks: NodeRanks) -> int:

@@ -51,7 +51,7 @@ _ABOUT = build_shape(
     host=str,
     other_hosts=dict[str, tuple[str, ...]],
 )
-_ANSWER = build_shape(state=_STATE, sizes=dict[str, int], t=float, stall=_STALL, same_work=tuple[str, ...])
+_ANSWER = build_shape(state=_STATE, sizes=dict[str, int], t=float, stall=_STALL)
 _LOG = build_shape({"log": str, "offset": int}, t=float)
 
 

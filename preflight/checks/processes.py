@@ -12,7 +12,7 @@ from preflight.checks.holder_text import (
     describe_holder,
     same_process,
 )
-from preflight.checks.message_text import format_gib, round_duration
+from preflight.checks.message_text import format_gib, quote_path, round_duration
 from preflight.checks.registry import host_check
 from preflight.checks.unread_facts import judge_each_gpu, report_unreadable, unchecked
 from preflight.facts.gpu import ComputeProcess, Gpu, GpuClaim, GpuMemory
@@ -20,8 +20,9 @@ from preflight.facts.host import HostFacts, Identity, ProcessTable
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
 from preflight.leftovers.classify import ClassifiedProcess, ProcessClass
-from preflight.leftovers.process_tree import SYSTEM_NAMES, ProcessTree
+from preflight.leftovers.process_tree import SYSTEM_NAMES, ProcessTree, environ
 from preflight.leftovers.reapers import is_reaper
+from preflight.leftovers.selection import describe_how_to_end
 from preflight.probes.nvidia_smi.processes import is_mps_server
 
 
@@ -293,3 +294,59 @@ def _advise_on_claim(facts: HostFacts, claim: GpuClaim) -> str:
     if mine and claim.run_id:
         return f"gpulaunch stop {claim.run_id}, wait for it to end, or use other GPUs with --gpus"
     return f"wait for it to end, ask {claim.user}, or use other GPUs with --gpus"
+
+
+@host_check("PROC006", Severity.WARNING)
+def no_live_run_writes_the_same_files(facts: HostFacts, job: Job, expect: Expect) -> Iterator[Problem]:
+    """No live run of yours on the host writes to the directory that this launch writes to.
+
+    A launch that is typed twice, from two laptops, or two runs with one `--output_dir` write over each
+    other's checkpoints. gpulaunch compares the command, `output:` and options such as `--output_dir` and
+    `--save_path` with those of live ranks. It says nothing where another option names the runs differently
+    (`--run_name`), where the script makes up a name (of the time, a UUID), of tasks of Slurm, and of runs
+    whose ranks have changed their directory.
+
+    Fix: `gpulaunch stop RUN`, another output directory, or nothing where variables keep the runs apart.
+    Source: /proc/PID/cmdline, cwd and environ of your ranks; the arguments of this launch.
+    """
+    paths = () if isinstance(facts.paths, Missing) else facts.paths
+    workdir = next((item.resolved for item in paths if item.role == "workdir"), "")
+    ranks = [item for item in classify_by_pid(facts, expect).values() if _may_write(item)]
+    if not ranks or not workdir or job.rehearse_steps:
+        return
+    from preflight.decide.output_paths import find_shared_output, names_its_output  # noqa: PLC0415 - rarely a run lives
+
+    text = "" if isinstance(facts.script, Missing) else facts.script.text
+    if isinstance(text, str) and names_its_output(text):
+        return
+    reported: set[str] = set()
+    for item in ranks:
+        process, marks = item.process, environ(item.process)
+        end = describe_how_to_end(item, facts.host)
+        run = marks.get("GPULAUNCH_RUN_ID", "") if end.startswith("gpulaunch stop") else ""
+        if run in reported or isinstance(process.argv, Missing) or isinstance(process.cwd, Missing):
+            continue
+        output = marks.get("GPULAUNCH_OUTPUT", "")
+        shared = find_shared_output(job, workdir, process.argv, process.cwd, output)
+        if shared is not None:
+            reported.add(run)
+            name = f"run {run}" if run else f"pid {process.pid}"
+            what = (
+                f"writes to {quote_path(shared)}, too"
+                if shared
+                else "runs the same command in this directory"
+            )
+            show = f"; gpulaunch attach {run} shows it" if run else ""
+            yield Problem(
+                f"{name} ({process.user}, {round_duration(process.age_s)} old) {what}: one may write over the"
+                " files of the other",
+                f"{end} ends it{show}; or give this launch an output directory of its own",
+            )
+
+
+def _may_write(item: ClassifiedProcess) -> bool:
+    """Whether a process is a rank of the user's own that lives, and sees the host's directories."""
+    process, marks = item.process, environ(item.process)
+    inside = not isinstance(process.namespace_pids, Missing) and len(process.namespace_pids) > 1
+    is_rank = item.kind is ProcessClass.LIVE and bool(marks.keys() & {"GPULAUNCH_RUN_ID", "LOCAL_RANK"})
+    return is_rank and not inside and not marks.keys() & {"SLURM_JOB_ID", "GPULAUNCH_REHEARSE"}

@@ -78,6 +78,7 @@ class Process:
     cpu_ticks: int  # utime + stime, for "does it still move"
     # Its pid in the agent's PID namespace first, in its own last; one alone: it is in the agent's own.
     namespace_pids: Fact[tuple[int, ...]] = Missing("the answer does not hold it", "not-asked")
+    cwd: Fact[str] = Missing("the answer does not hold it", "not-asked")
 
 
 @dataclass(frozen=True, slots=True)

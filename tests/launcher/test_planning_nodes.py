@@ -61,6 +61,7 @@ def test_a_rehearsal_stops_at_what_cannot_train_whatever_the_policy() -> None:
     rehearsed = environment(Job(script="x.py", guard="off", rehearse_steps=3, output="out"), titan(1))
     assert (rehearsed["GPULAUNCH_GUARD"], rehearsed["GPULAUNCH_REHEARSE"]) == ("stop", "3")
     assert "GPULAUNCH_GUARD" not in environment(Job(script="x.py", guard="off"), titan(1))
+    assert (plain["GPULAUNCH_OUTPUT"], rehearsed["GPULAUNCH_OUTPUT"]) == ("out", "out")
 
 
 @pytest.mark.parametrize(("hang_timeout", "planned"), [(0.0, None), (600.0, 600.0)])

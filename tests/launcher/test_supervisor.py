@@ -248,22 +248,6 @@ def test_two_runs_of_one_name_are_refused(run: Driver) -> None:
     assert "already on this host" in run.answer["refused"]
 
 
-def test_a_live_run_with_the_same_command_in_the_same_directory_is_named_at_the_start(run: Driver) -> None:
-    run.start(WAIT, "--lr", "1", disconnect_s=None)  # it is not followed while others start
-
-    def name_same(run_id: str, rate: str) -> object:
-        other = Driver(run.home, run_id)
-        other.start("print(1)", "--lr", rate)
-        other.ended()
-        other.hang_up()
-        return other.answer["same_work"]
-
-    assert (name_same("r2", "1"), name_same("r3", "2")) == (["r1"], [])
-    run.say("stop 0 enough")
-    run.ended()
-    assert name_same("r4", "1") == []
-
-
 def test_a_run_directory_that_was_never_filled_is_removed_by_a_later_start(run: Driver) -> None:
     place = run.run_dir.parent
     names = ("stale", "fresh", "theirs", "other")

@@ -190,6 +190,7 @@ def test_a_row_has_the_age_and_the_wait_of_a_process() -> None:
         assert 0.03 <= row["age_s"] < 60
         assert isinstance(row["wchan"], str)
         assert row["namespace_pids"][-1] > 0
+        assert row["cwd"] == str(Path.cwd())
     finally:
         os.close(write_end)
         os.waitpid(child, 0)

@@ -1,5 +1,6 @@
 """One process as it is sent."""
 
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +12,8 @@ from .proc_pid import ProcessStat
 from .process_fields import TICKS, proc_head, psutil_head
 
 _ENVIRON_KEYS = (
-    *("GPULAUNCH_RUN_ID", "GPULAUNCH_SUPERVISOR", "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),
+    *("GPULAUNCH_RUN_ID", "GPULAUNCH_SUPERVISOR", "GPULAUNCH_OUTPUT", "GPULAUNCH_REHEARSE"),
+    *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),
     *("NODE_RANK", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID"),
     *("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "CUDA_MPS_PIPE_DIRECTORY", "SLURM_JOB_ID"),
     *("PBS_JOBID", "LSB_JOBID", "TMUX", "STY", "SYSTEMD_EXEC_PID"),
@@ -50,6 +52,7 @@ def process_row(stat: ProcessStat, gpu_files: Any, psutil: Any) -> Json | None:
         "gpu_files": gpu_files,
         "wchan": fact(lambda: _wchan(pid)),
         "namespace_pids": fact(lambda: namespace_pids(pid)),
+        "cwd": fact(lambda: os.readlink("/proc/%d/cwd" % pid)),
     }
 
 

@@ -27,15 +27,11 @@ from ..run_dir import (
     SPEC,
     STATE,
     SUPERVISOR_LOG,
-    inspect_run,
     mark_place,
     own_places,
     runs_dir,
-    runs_in,
 )
 
-MOST_READ = 100  # the newest ones, by the time in their names
-_REHEARSAL = "GPULAUNCH_REHEARSE"
 UNFINISHED = re.compile(r"\..+\.[0-9a-f]{8}\.\d+")  # a run directory that is being filled
 UNFINISHED_S = 3600.0  # after which nothing fills it any more
 MEMORY_ONLY = ("files", "rank_source", "env", "restart_order")
@@ -49,9 +45,8 @@ def serve(request: dict[str, Any]) -> int:
     run_dir = make_run_dir(spec)
     spec["earlier_dir"] = before
     ready = fork_guardian(spec, run_dir)
-    same = list_same_work(spec)  # while the supervisor starts
     state = first_state(ready, run_dir)
-    send_header({"state": state, "t": time.time(), "m": time.monotonic(), "same_work": same})
+    send_header({"state": state, "t": time.time(), "m": time.monotonic()})
     from .follow import follow_started  # compiled while the launcher starts
 
     return follow_started(run_dir)
@@ -191,37 +186,3 @@ def first_state(ready: int, run_dir: str) -> dict[str, Any]:
     if "refused" in state:
         raise RequestRefused(state["refused"], state.get("fix", ""))
     return state
-
-
-def list_same_work(spec: dict[str, Any]) -> list[str]:
-    """Return the ids of live runs of this host that were given the same work.
-
-    GPUs have claims; a run on the CPU, or on other GPUs, that is typed twice would write over its own files.
-    """
-    work = _work_of(spec)
-    if work is None:
-        return []
-    found = [path for place in own_places() for path in runs_in(place)]
-    newest = sorted(found, key=lambda path: os.path.basename(path).split("-")[-3:])[-MOST_READ:]
-    return [os.path.basename(path) for path in newest if _is_same(path, spec["run_id"], work)]
-
-
-def _is_same(path: str, own_id: str, work: tuple[Any, ...]) -> bool:
-    if os.path.basename(path) == own_id:
-        return False
-    state, alive = inspect_run(path, {})
-    if not alive or state.get("phase") == "ended":
-        return False
-    return _work_of(read_json(os.path.join(path, SPEC)) or {}) == work
-
-
-def _work_of(spec: dict[str, Any]) -> tuple[Any, ...] | None:
-    """Return the command of a run's ranks with its directory, None for one that writes elsewhere.
-
-    A rehearsal does, and tasks of a job array differ by their variables.
-    """
-    argv = [str(word) for word in spec.get("argv") or ()]
-    at = next((at for at, word in enumerate(argv) if word.endswith("/rank.py")), None)
-    if at is None or spec.get("slurm_job") or _REHEARSAL in (spec.get("env") or ()):
-        return None
-    return (spec.get("cwd"), (spec.get("launch") or {}).get("output"), *argv[at + 1 :])

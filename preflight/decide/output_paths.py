@@ -1,0 +1,76 @@
+"""Whether a launch and a live process write to the same directory, by their words. Pure."""
+
+import posixpath
+from collections.abc import Iterator, Sequence
+
+from preflight import regex as re
+from preflight.decide.script_args import read_option_values
+from preflight.job import Job
+
+_WORD = re.compile(r"[A-Za-z]+")
+# The words of an option that is given a directory in which a run writes what another would write, too.
+_WRITES = re.compile(
+    r"(?i)(?:\w+-)*(?:(?:out|outputs?|sav(?:e|ing)|dest|export|dump)(?:-\w+)*-(?:dirs?|directory|folder|path|root|prefix)"
+    r"|out|output|outdir|savedir|(?:work|run|exp|experiment|default-root)-?dir|dirpath)|o"
+)
+_NAMES = re.compile(
+    r"(?i)(?:\w+-)*(?:name|exp\w*|run|tag|id|suffix|comment|version|task|fold|group)(?:-(?:name|id))?"
+)
+_MADE_UP = re.compile(
+    r"(?i)strftime|datetime\.(?:datetime\.)?(?:now|today|utcnow)|uuid|timestamp|get_outdir|increment_path|mkdtemp"
+)
+
+
+def names_its_output(text: str) -> bool:
+    """Whether a script may write to a directory whose name no other start has."""
+    return bool(_MADE_UP.search(text))
+
+
+def find_shared_output(job: Job, workdir: str, argv: Sequence[str], cwd: str, output: str = "") -> str | None:
+    """Return where a job and a process both write, "" where they do by the same command, else None.
+
+    `workdir` is the host's, absolute, and `output` what the run config of the process says.
+    """
+    place = posixpath.join(workdir, job.subdirectory)
+    args = tuple(argv)
+    if _naming(job.args) != _naming(args):
+        return None
+    own, other = _outputs(job.args, place, job.output), _outputs(args, cwd, output)
+    if shared := next((path for path in own if path in other), ""):
+        return shared
+    same = posixpath.normpath(place) == cwd and not own and not other
+    return "" if same and _is_same(job, args) else None
+
+
+def _is_same(job: Job, argv: tuple[str, ...]) -> bool:
+    """Whether a process has the job's script and arguments, but for a switch of precision."""
+    target = job.script or job.module or job.command.executable
+    added = {word for words in job.precision_args.values() for word in words}
+    for at, word in enumerate(argv if target else ()):
+        sent = job.send_script and word.endswith(f"/script/{posixpath.basename(target)}")
+        if sent or posixpath.normpath(word) == posixpath.normpath(target):
+            rest = [each for each in argv[at + 1 :] if each not in added]
+            return rest == [each for each in job.args if each not in added]
+    return False
+
+
+def _outputs(args: tuple[str, ...], place: str, output: str) -> list[str]:
+    """Return the directories that arguments let a script write to, absolute."""
+    given = [value for name, value in _options(args) if _WRITES.fullmatch(name) and "=" not in value]
+    return [
+        each if "://" in each else posixpath.normpath(posixpath.join(place, each))
+        for each in (*given, output)
+        if each
+    ]
+
+
+def _naming(args: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Return what arguments call a run, which scripts make a directory of."""
+    return [(name, value) for name, value in _options(args) if _NAMES.fullmatch(name)]
+
+
+def _options(args: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Yield the words of each option with its value: "output-dir" of `--output_dir` and `output.dir=`."""
+    for name, value in read_option_values(args):
+        if (name.startswith("-") or f"{name}={value}" in args) and not value.startswith("-"):
+            yield "-".join(_WORD.findall(name)).lower(), value
