@@ -28,7 +28,7 @@ from preflight.decide.deepspeed_config import offload_path
 from preflight.decide.input_paths import find_input_paths, path_on_host
 from preflight.facts.host import HostFacts, Reach
 from preflight.job import Job
-from preflight.probes.request import ENV_NAMES
+from preflight.probes.request import ENV_NAMES, SECRET_NAMES
 from preflight.probes.script_imports import imported_names
 
 FREE_PORTS = 4  # that each host proves free: one in place of the main port, others if it is stolen
@@ -137,7 +137,8 @@ def build_agent_request(entry: HostEntry, job: Job, options: PreflightOptions | 
         seed=f"{job.name}{os.getpid()}",
         paths=paths,
         script="" if job.send_script else job.script,
-        env={name: env[name] for name in ENV_NAMES if name in env},
+        env={name: env[name] for name in ENV_NAMES if name in env}
+        | {name: "set" for name in SECRET_NAMES if env.get(name)},
         modules=_modules_to_find(how.sent or how.script_after_sync, how.tree, env.get("PYTHONPATH", "")),
         skip=how.skip if job.wants_gpus else (*how.skip, *_OF_GPUS),
         known={} if earlier is None else earlier.key(),

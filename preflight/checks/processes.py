@@ -314,11 +314,10 @@ def no_live_run_writes_the_same_files(facts: HostFacts, job: Job, expect: Expect
     ranks = [item for item in classify_by_pid(facts, expect).values() if _may_write(item)]
     if not ranks or not workdir or job.rehearse_steps:
         return
-    from preflight.decide.output_paths import find_shared_output, names_its_output  # noqa: PLC0415 - rarely a run lives
+    from preflight.decide.output_paths import find_shared_output  # noqa: PLC0415 - rarely a run lives
 
     text = "" if isinstance(facts.script, Missing) else facts.script.text
-    if isinstance(text, str) and names_its_output(text):
-        return
+    script = "" if isinstance(text, Missing) else text
     reported: set[str] = set()
     for item in ranks:
         process, marks = item.process, environ(item.process)
@@ -327,7 +326,7 @@ def no_live_run_writes_the_same_files(facts: HostFacts, job: Job, expect: Expect
         if run in reported or isinstance(process.argv, Missing) or isinstance(process.cwd, Missing):
             continue
         output = marks.get("GPULAUNCH_OUTPUT", "")
-        shared = find_shared_output(job, workdir, process.argv, process.cwd, output)
+        shared = find_shared_output(job, workdir, process.argv, process.cwd, output, script)
         if shared is not None:
             reported.add(run)
             name = f"run {run}" if run else f"pid {process.pid}"

@@ -21,19 +21,16 @@ _MADE_UP = re.compile(
 )
 
 
-def names_its_output(text: str) -> bool:
-    """Whether a script may write to a directory whose name no other start has."""
-    return bool(_MADE_UP.search(text))
-
-
-def find_shared_output(job: Job, workdir: str, argv: Sequence[str], cwd: str, output: str = "") -> str | None:
+def find_shared_output(
+    job: Job, workdir: str, argv: Sequence[str], cwd: str, output: str = "", script: str = ""
+) -> str | None:
     """Return where a job and a process both write, "" where they do by the same command, else None.
 
-    `workdir` is the host's, absolute, and `output` what the run config of the process says.
+    `workdir` is the host's, `output` what the run config of the process says, `script` the job's text.
     """
     place = posixpath.join(workdir, job.subdirectory)
     args = tuple(argv)
-    if _naming(job.args) != _naming(args):
+    if _naming(job.args) != _naming(args) or _MADE_UP.search(script):
         return None
     own, other = _outputs(job.args, place, job.output), _outputs(args, cwd, output)
     if shared := next((path for path in own if path in other), ""):

@@ -47,6 +47,8 @@ class PythonEnv:
     # That the script imports unconditionally, and that neither it nor this interpreter has.
     absent_modules: Fact[tuple[str, ...]] = Missing("the answer does not hold it", "not-asked")
     absent_installers: tuple[str, ...] = ()  # of pip and ensurepip, those that it cannot import
+    # Services that need no login of the user (any more), and gated repositories that are in the cache.
+    logins: Fact[tuple[str, ...]] = Missing("the answer does not hold it", "not-asked")
     packages_stamp: str = ""  # changes with every change of `packages`; "": that is not certain
 
 

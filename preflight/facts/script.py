@@ -64,6 +64,16 @@ class LightningSize:
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceUse:
+    """A call that needs a login: "wandb", or a repository of Hugging Face's hub that is gated."""
+
+    place: CodeLocation | None  # None: the launch's arguments name it
+    service: Literal["wandb", "huggingface"]
+    what: str  # "wandb.init", "meta-llama/Llama-3.1-8B"
+    first_rank: bool = False  # rank 0 alone calls it
+
+
+@dataclass(frozen=True, slots=True)
 class ParserArgument:
     """One `add_argument`: an option, or a positional argument where no name starts with a dash."""
 
@@ -121,5 +131,6 @@ class ScriptAnalysis:
     reads_all: bool = False  # all of it was read, and every module of its own that it imports
     without_torch: bool = False  # all of it was read, and nothing that it imports uses torch
     lightning: tuple[LightningSize, ...] = ()
+    services: tuple[ServiceUse, ...] = ()  # that it surely calls
     parser: ScriptParser | None = None  # None: reading does not prove what its own parser takes
     problem: str = ""  # why the script could not be read (syntax error), "" when it was

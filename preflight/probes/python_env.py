@@ -11,7 +11,8 @@ from typing import Any
 from .earlier_facts import packages_stamp
 from .fact import Emit, Json, fact, missing
 from .files import read_text, text_or
-from .request import ProbeRequest, hugging_face_home
+from .logins import find_logins
+from .request import ProbeRequest, hugging_face_home, resolve
 from .script_imports import absent_modules
 
 _LONGEST_CONFIG = 1 << 16
@@ -30,6 +31,7 @@ def probe(ask: ProbeRequest, emit: Emit) -> None:
         "absent_installers": [name for name in ("pip", "ensurepip") if find_spec(name) is None],
         "accelerate_config": fact(lambda: default_accelerate_config(environ)),
         "absent_modules": fact(lambda: absent_modules(ask, path)),
+        "logins": fact(lambda: find_logins(environ, resolve(ask.paths.get("workdir", "")))),
     }
     if ask.known is None or not stamp or ask.known.packages != stamp:
         answer.update(_packages(path, stamp))

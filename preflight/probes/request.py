@@ -9,8 +9,14 @@ from .fact import Json
 
 _DEADLINE_S = 20.0  # when the request names none
 _ROLES = ("workdir", "output", "hf_cache", "tmp", "script", "run_dir", "offload", "input")
-ENV_NAMES = ("HF_HOME", "LD_LIBRARY_PATH", "PYTHONPATH", "TMPDIR", "XDG_CACHE_HOME")
+ENV_NAMES = (
+    *("HF_HOME", "LD_LIBRARY_PATH", "PYTHONPATH", "TMPDIR", "XDG_CACHE_HOME"),
+    *("HF_HUB_CACHE", "HF_HUB_OFFLINE", "HF_TOKEN_PATH"),
+    *("WANDB_MODE", "WANDB_DISABLED", "WANDB_BASE_URL", "WANDB_CONFIG_DIR"),
+)
 """Variables of a launch's own by which the probes find what it will use."""
+SECRET_NAMES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY", "WANDB_IDENTITY_TOKEN_FILE")
+"""Those of which a request says that they are set, and not to what."""
 
 
 class ProbeRequest(NamedTuple):

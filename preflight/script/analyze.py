@@ -15,6 +15,7 @@ from preflight.facts.script import (
     PrecisionSite,
     ScriptAnalysis,
     ScriptParser,
+    ServiceUse,
     Style,
 )
 from preflight.frozen import dataclass
@@ -32,6 +33,7 @@ from preflight.script.library_names import root_and_last
 from preflight.script.lint import LintResult, lint_for
 from preflight.script.parser_reader import read_parser
 from preflight.script.rules.registry import Level
+from preflight.script.service_use import find_services
 from preflight.script.source import Finder, Sources
 from preflight.script.syntax_trees import Parser
 from preflight.script.target import ASSUMED_CAPABILITIES, RankTarget
@@ -68,6 +70,7 @@ class _Collected:
     autocast: CodeLocation | None = None
     manages: CodeLocation | None = None
     lightning: dict[CodeLocation, LightningSize] = field(default_factory=dict)
+    services: dict[ServiceUse, None] = field(default_factory=dict)
     classes: tuple[str, ...] = ()
     reads_all: bool = True
     without_torch: bool = False
@@ -134,6 +137,7 @@ def analyze_script(
         reads_all=seen.reads_all,
         without_torch=seen.without_torch,
         lightning=tuple(seen.lightning.values()),
+        services=tuple(seen.services),
         parser=own_parser,
     )
 
@@ -174,6 +178,7 @@ def _collect(sources: Sources, text: str, path: str, target: RankTarget) -> _Col
         handler = _HANDLERS.get(event.name)
         if handler is not None:
             handler(it, event, seen)
+        seen.services.update(dict.fromkeys(find_services(it, event)))
         for training in trainings(it, event):
             dtype = training.sure_dtype()
             if not training.doubtful:

@@ -156,6 +156,24 @@ def test_a_run_whose_directory_cannot_be_written_ends_with_the_shorter_grace(
     laptop.nothing_left()
 
 
+def test_a_second_launch_names_the_run_that_writes_to_its_directory(laptop: Laptop) -> None:
+    words = ("--name", "first", "--detach", "--", "--output_dir", "out")
+    code, output = laptop.train("import time; time.sleep(600)", *words, hosts=1).end()
+    assert code == 0, output
+    run_id = re.findall(r"gpulaunch stop (first-\S+)", output)[0]
+
+    def launch(directory: str) -> str:
+        words = ("--dry-run", "--", "--output_dir", directory, "--lr", "1")
+        return laptop.train("import time; time.sleep(600)", *words, hosts=1).end()[1]
+
+    same, other = launch("/root/out/"), launch("out2")
+    code, output = laptop.run("stop", run_id, "--yes", "--now", "--hosts", laptop.names(1)[0])
+    assert code == 0, output
+    assert re.search(rf"PROC006 on \S+: run {run_id} .* writes to /root/out, too", same), same
+    assert f"gpulaunch stop {run_id} ends it" in same
+    assert "PROC006" not in other
+
+
 def test_a_client_killed_while_it_detaches_leaves_no_half_run(laptop: Laptop) -> None:
     launched = laptop.launch(some(0.1), detach=True, stops_after_s=4.0)
     promised = [laptop.run_dir(host) / "detached" for host in laptop.hosts]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from preflight.decide.output_paths import find_shared_output, names_its_output
+from preflight.decide.output_paths import find_shared_output
 from preflight.job import Job
 
 HOME = "/h/p"
@@ -59,6 +59,14 @@ def test_directories_are_those_of_where_each_starts() -> None:
     assert find_shared_output(replace(job, send_script=False), HOME, sent, HOME) is None
 
 
-def test_a_script_that_makes_up_a_name_writes_where_no_other_does() -> None:
-    assert all(map(names_its_output, ("d = datetime.now().isoformat()", "uuid4()")))
-    assert not names_its_output("took = datetime.timedelta(seconds=3); t = time.time()")
+@pytest.mark.parametrize(
+    ("script", "shared"),
+    [
+        ("d = datetime.now().isoformat()", None),
+        ("out / str(uuid4())", None),
+        ("took = datetime.timedelta(seconds=3); t = time.time()", "/h/p/out"),
+    ],
+)
+def test_a_script_that_makes_up_a_name_writes_where_no_other_does(script: str, shared: str | None) -> None:
+    job, words = Job(script="train.py", args=("--out", "out")), ("python", "train.py", "--out", "out")
+    assert find_shared_output(job, HOME, words, HOME, script=script) == shared

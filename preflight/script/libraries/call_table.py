@@ -66,6 +66,7 @@ from preflight.script.libraries import (
     record_classes,
     runners,
     schedules,
+    services,
     stdlib,
     threads_and_processes,
     timm_scaler,
@@ -102,7 +103,7 @@ _DTYPES = {
 _MODULES = (
     *(stdlib, absl_flags, functional, environment, builtin_functions, record_classes, devices, pytorch),
     *(huggingface, lightning, distributed, deepspeed_engine, collectives, files, data_loaders, horovod),
-    *(list_classes, timm_scaler, schedules, threads_and_processes, ignite),
+    *(list_classes, timm_scaler, schedules, threads_and_processes, ignite, services),
 )
 """Where one name has several models, the last one counts."""
 

@@ -27,6 +27,7 @@ from preflight.script.libraries.environment import effective_precision
 from preflight.script.libraries.gradient_scale import unscale_gradients
 from preflight.script.libraries.hub_checkpoints import fits_float16, is_in_float32
 from preflight.script.libraries.models import attach_adapters, dtype_of, new_model
+from preflight.script.libraries.services import load_from_hub
 from preflight.script.library_names import MODEL_MAKERS, is_model_class, root_and_last
 
 # --- accelerate -------------------------------------------------------------------------
@@ -106,6 +107,7 @@ def call_by_form(it: Interpreter, name: str, call: Call) -> Value | None:
     """Return what `SomeModel.from_pretrained(...)` and its like give, None for other calls."""
     owner, _, last = name.rpartition(".")
     if last in MODEL_MAKERS:
+        load_from_hub(it, call)
         return _loaded(it, owner, last, call)
     if last == "get_peft_model" and owner.startswith("unsloth.Fast"):
         return _get_peft_model(it, call)
