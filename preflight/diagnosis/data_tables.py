@@ -25,7 +25,9 @@ _OF_REPORT = re.compile(
     r"(?i)(?:\b|_)(?:rank|host(?:name)?|node|pod|container|pid|gpus?|device|worker|replica|actor|process|exit(?:[ _]?code)?|job(?:[ _]?\w+)?|task|trial|stage"
     r"|time(?:stamp)?|date|severity|level|logger|event|namespace|status|state|outcome|\w*loss|reason|exception|traceback|command|service|driver)(?:\b|_)|(?:^|[|│┃,\t])\s*(?:error|cause)s?\s*(?:[|│┃,\t]|$)"
 )
-_COUNT = re.compile(r"(?i)(?:^|[|│┃,\t])\s*(?:#|n|no\.?|count|total|freq\w*|share|num\w*|%)\s*(?:[|│┃,\t]|$)")
+_COUNT = re.compile(
+    r"(?i)(?:^|[|│┃,\t])\s*(?:#|n|no\.?|counts?|total|freq\w*|share|num\w*|%|runs|jobs|times|cases|occurrences)\s*(?:[|│┃,\t]|$)"
+)
 # Columns of a data set, without which names between commas or tabs head no table.
 _OF_DATA = re.compile(
     r"(?i)(?:^|[,\t ])(?:label|score|class|category|text|comment|review|sentence|answer|question|target|prompt|completion|chosen|rejected|title|lang|split|reward|instruction|response)s?(?:[,\t ]|$)"

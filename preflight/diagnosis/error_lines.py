@@ -83,7 +83,11 @@ def error_lines(
         and not course.moved(line.order, len(lines))
     ]
     if not failed:
-        said = [line for line in _ending(said, _filled(lines)) if not course.outlived(line, 1)]
+        said = [
+            line
+            for line in _ending(said, _filled(lines))
+            if not course.outlived(line, 1) and not says_instead(line.text)
+        ]
     if not failed and course.done:  # as a script says, whatever the command before has said
         said = [
             line
@@ -96,7 +100,7 @@ def error_lines(
     if line is None:
         return []
     row = first_match(line.text)
-    if row is not None and row.depth is CausalDepth.ROOT and row.definitive and _ENDS.search(line.text):
+    if row is not None and row.depth in (CausalDepth.ROOT, CausalDepth.GENERAL) and not row.broad:
         said_by = row.cause, row.fix
         return [Candidate.shown_by([line], CausalDepth.GENERAL, (row.code, row.slug), "possible", said_by)]
     words = (

@@ -28,7 +28,7 @@ _DATA_ERRORS = frozenset({
 _BY_HAND = re.compile(r"trailing comma|enclosed in double quotes(?!: line 1 column 2 )")  # JSON of a person
 _ANY_READERS_ERRORS = frozenset({"RuntimeError", "ValueError", "OSError"})
 _READS_DATA_ONLY = re.compile(
-    r"/(?:cv2|decord|av|torchaudio|torchcodec|soundfile|tfrecord|lmdb|pandas/_libs/parsers|numpy/lib/(?:_?npyio|_?format))"
+    r"/(?:(?:cv2|decord|av|torchaudio|torchcodec|soundfile|tfrecord|lmdb)(?=[/.])|pandas/_libs/parsers|numpy/lib/(?:_?npyio|_?format))"
 )
 # It decodes what is not the path of a file (runtime/config.py), as one that this host lacks.
 _DEEPSPEED_CONFIG = re.compile(r"/deepspeed/runtime/config\.py$")

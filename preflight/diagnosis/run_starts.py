@@ -2,14 +2,14 @@
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from itertools import pairwise
 
 from preflight import regex as re
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.signature_matcher import JoinedLines, is_harmless, shape
 from preflight.diagnosis.signatures.model import AnyOf
-from preflight.diagnosis.step_counters import CountedStep, counted_steps, words_of_turn
+from preflight.diagnosis.step_counters import FEWEST_STEPS, CountedStep, counted_steps, words_of_turn
 from preflight.diagnosis.tracebacks import HEADER, ParsedException, frames_below
 
 _JOB = re.compile(
@@ -134,15 +134,27 @@ def _after_tracker(lines: Sequence[Line], failing: Sequence[Line]) -> int:
 
 
 def _after_command(lines: Sequence[Line], failing: Sequence[Line]) -> int:
-    """Return where nohup started the last command, or a person typed the last failed one behind another."""
+    """Return where nohup started the last command, or a person typed the last failed one behind another.
+
+    One that was typed before, and makes steps, counts behind all failures, too.
+    """
     first, last = failing[0].order, failing[-1].order
+    before = {line.text for line in lines[:last] if _is_typed(line)}
     typed = (
         line.order
         for line in lines[first + 1 :]
         if line.text.startswith(_NOHUP)
-        or (line.order < last and "@" in line.text[:100] and _PROMPT.match(line.text))
+        or (_is_typed(line) and (line.order < last or _runs_again(lines, line, before)))
     )
     return max(typed, default=0)
+
+
+def _is_typed(line: Line) -> bool:
+    return "@" in line.text[:100] and _PROMPT.match(line.text) is not None
+
+
+def _runs_again(lines: Sequence[Line], typed: Line, before: Container[str]) -> bool:
+    return typed.text in before and len(counted_steps(lines[typed.order :])) >= FEWEST_STEPS
 
 
 def _after_traced_command(lines: Sequence[Line], failing: Sequence[Line]) -> int:

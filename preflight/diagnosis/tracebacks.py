@@ -36,7 +36,7 @@ _INNER = re.compile(
     r"Original Traceback|-- Process \d+ terminated with the following error|RemoteTraceback|^\"\"\"$|ray::\w|failed to import on the worker|ExceptionGroup: .{0,400} \(\d+ sub-exceptions?\)$"
 )
 _WRAPS = re.compile(
-    r"Caught \w+ in |failed in the TorchScript interpreter|ProcessRaisedException|RayTaskError|RemoteTraceback|\bRemoteError|failed to import on the worker|^Exception: -- Process \d+ terminated with|ExceptionGroup: "
+    r"Caught \w+ in |failed in the TorchScript interpreter|ProcessRaisedException|RayTaskError|RemoteTraceback|\bRemoteError|failed to import on the worker|^Exception: (?:-- Process \d+ terminated with|Request failed: 5\d\d\b)|ExceptionGroup: "
 )
 _LIBRARY = re.compile(
     r"(?:site|dist)-packages/|/lib(?:64)?/python3|/[Pp]ython\d*/[Ll]ib/|^[A-Za-z]:.{0,300}/[Ll]ib/(?:runpy|multiprocessing|concurrent|threading|subprocess|asyncio)\b|\.exe/__main__\.py$|^<frozen|^<string>|^<eval_with_key>|importlib|/conda-bld/|^<__array|/torchinductor_|/[a-z2-7]{2}/c[a-z2-7]{51}\.py$|^\w[\w/]*\.pyx$|/bin/(?![\w.-]*\.py$)[\w.-]+$|/(?:envs/[^/]+|\.?v?env\w*|\w*conda\d*|local|usr)/bin/[\w.-]+$"

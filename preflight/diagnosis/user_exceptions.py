@@ -64,6 +64,8 @@ def user_exceptions(
             wraps_another(root) and (root.line.order in matched or not root.message)
         ):
             continue
+        if root.name == "KeyboardInterrupt" and root.line.order in matched:
+            continue
         if is_explained_below(root, matched):
             continue
         row = row_of_place(chain, source_above(course, root.line))

@@ -89,7 +89,8 @@ ROWS: tuple[Signature, ...] = (
               r"NVIDIA driver on your system is too old|CUDA driver version is insufficient|" + cuda_status("InsufficientDriver", "CallRequiresNewerDriver", "UnsupportedPtxVersion")
               + r"|cuda>=[\d.]+, please update your driver|requirement error: unsatisfied condition: (?:cuda|brand|driver)"
               r"|driver version .{0,40}(?:is )?(?:too old|insufficient|not supported)|Cuda failure (?:\d+ )?'?CUDA driver version"
-              r"|API call is not supported in the installed CUDA driver|found an older CUDA driver|Please update your (?:GPU|NVIDIA) driver|the provided PTX was compiled with an unsupported toolchain",
+              r"|API call is not supported in the installed CUDA driver|found an older CUDA driver|Please update your (?:GPU|NVIDIA) driver|the provided PTX was compiled with an unsupported toolchain"
+              r"|is not supported by the NVIDIA [\d.]+ driver release|requires use of the NVIDIA open kernel modules",
               "the driver is older than the wheel's CUDA, or than the compiler of a kernel's PTX", "install torch for an older CUDA (gpulaunch preflight HOST names the index URL for its driver), or a newer driver: CUDA 13 wants 580 or newer, CUDA 12 525", "known"),
     Signature("S36", "driver-mismatch", ROOT,
               r"Error 80[234]: |\(error 80[234]\)|[Ss]ystem not yet initialized|NVLink SHARP \(NVLS\) Multicast memory|\bcuMulticast\w+ failed|system has unsupported display driver|[Ff]orward compatibility was attempted on non supported HW"
@@ -113,7 +114,7 @@ ROWS: tuple[Signature, ...] = (
               r"|[Nn]o supported gpu backend found|[Nn]o accelerator (?:is )?(?:found|available)|requires? (?:a )?(?:CUDA|GPU|NVIDIA) ?(?:GPU|device)?,? but (?:none|no)"
               r"|You need (?:a|an NVIDIA|at least one) GPU|Failed to initialize NVML|(?:ValueError|AssertionError|RuntimeError): Cuda is not available"
               r"|\b0 active drivers\b|nvidia-container-cli: (?!(?:ldcache|mount|container|input) error).{0,80}(?:error|failed)|AssertionError: (?:CUDA|cuda) (?:is not|unavailable)|requires CUDA\."
-              r"|Unsloth cannot find any torch accelerator|No GPU or accelerator|[Uu]nable to find any CUDA device|nvidia-smi: command not found",
+              r"|Unsloth (?:cannot find any torch accelerator|currently only works on )|No GPU or accelerator|[Uu]nable to find any CUDA device|nvidia-smi: command not found",
               "this process sees no GPU: no driver, a CPU wheel, a CUDA_VISIBLE_DEVICES that is empty or names no GPU of this host, or a container without GPUs",
               "ask for GPUs where the job or container starts (--gres=gpu:N, --gpus all), correct CUDA_VISIBLE_DEVICES, install torch for the driver's CUDA, or the driver: gpulaunch preflight HOST says which", "run"),
     Signature("S40", "gpu-lost", ROOT,
@@ -170,7 +171,7 @@ ROWS: tuple[Signature, ...] = (
               " later the driver or the GPU failed",
               "at the start of a run: sudo nvidia-modprobe -u -c=0, after a suspend sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm, or start the container anew; later: sudo dmesg | grep -i xid", "known"),
     Signature("S136", "accelerator-runtime", GENERAL,
-              r"\bERR\d{5} (?!DIST\b)[A-Z]{3,5} call \w|\bE[A-Z]?\d{4,5}: .{0,80}\bInner Error\b|\b(?:NPU|OPS) function error: |\bsynStatus(?: ?= ?| )(?:[1-9]\d{0,3}\b|syn(?!Status|Success)[A-Z]\w+)|\bHabana exception raised|\b(?:ERROR|FATAL) +NRT:nrt_(?!close|infodump)\w+ |\bNrt::\w+ failed\b|\bnrt_\w+ status=[1-9]|\bNRT_(?:FAILURE|TIMEOUT|EXEC\w*|RESOURCE)\b",
+              r"\bERR\d{5} (?!DIST\b)[A-Z]{3,5} call \w|\bACL (?:stream|event|device) \w+ failed\b|\bE[A-Z]?\d{4,5}: .{0,80}\bInner Error\b|\b(?:NPU|OPS) function error: |\bsynStatus(?: ?= ?| )(?:[1-9]\d{0,3}\b|syn(?!Status|Success)[A-Z]\w+)|\bHabana exception raised|\b(?:ERROR|FATAL) +NRT:nrt_(?!close|infodump)\w+ |\bNrt::\w+ failed\b|\bnrt_\w+ status=[1-9]|\bNRT_(?:FAILURE|TIMEOUT|EXEC\w*|RESOURCE)\b",
               "the runtime of an accelerator other than a GPU failed (Ascend's CANN, Gaudi's SynapseAI, Neuron): an operation that it does not have, a driver of another release, or the device itself",
               "its own log says why: ~/ascend/log (ASCEND_GLOBAL_LOG_LEVEL=1) and npu-smi info; $HABANA_LOGS and hl-smi; NEURON_RT_LOG_LEVEL=INFO and"
               " neuron-ls; driver, runtime and torch plug-in of one release", "known", broad=True),

@@ -20,7 +20,7 @@ ROWS: tuple[Signature, ...] = (
               "raise that share, or take it out; else as for any lack of GPU memory: a smaller batch, gradient checkpointing", "run"),
     Signature("S20", "cuda-oom", ROOT,
               r"CUDA:? out of memory|\bOut of GPU memory\b|OOM when allocating tensor|CudaError: out of memory|NVML_SUCCESS == r INTERNAL ASSERT FAILED|HIP out of memory|MPS backend out of memory|XPU out of memory|NPU out of memory|^EL0004: Failed to allocate memory|\[driver error:out of memory\]|(?:cuda|torch)\S*OutOfMemoryError\b"
-              r"|^OutOfMemoryError\b|[Nn]o (?:executable )?batch[ _]size (?:found|fits)\b|CUDA [Ee]rror: out of memory"
+              r"|^OutOfMemoryError\b(?!: out of resource)|[Nn]o (?:executable )?batch[ _]size (?:found|fits)\b|CUDA [Ee]rror: out of memory"
               r"|" + cuda_status("MemoryAllocation") + r"|CUDA driver error: out of memory|Tried to allocate [\d.]+ [KMGT]iB"
               r"|CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED|CUSOLVER_STATUS_ALLOC_FAILED|cuDNN error: CUDNN_STATUS_ALLOC"
               r"|Failed to CUDA calloc|Cuda failure (?:\d+ )?'?out of memory|NCCL WARN.{0,80}out of memory|ncclUnhandledCudaError.{0,120}out of memory"

@@ -23,7 +23,6 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S71", r"\btraps: .{0,80}\bgeneral protection\b"),
     # nvidia.ko, amdgpu and amdkfd (kfd_int_process_v9.c: what its err_type stands for).
     ("S36", r"\bnvidia-fabricmanager\b.{0,80}(?:[Ff]ailed|FAILURE)|[Ff]ailed to start NVIDIA [Ff]abric|\b[Ff]abric ?[Mm]anager (?:is )?not running"),
-    ("S35", r"is not supported by the NVIDIA [\d.]+ driver release|requires use of the NVIDIA open kernel modules"),
     ("S37", r"\bmodprobe: (?:ERROR|FATAL): .{0,40}\bnvidia(?![_-](?:peermem|fs))|NVIDIA-SMI couldn't find|The NVIDIA Driver was not detected|\bnvidia: probe of \S{1,40} failed with error|Error: Unable to initialize backend '(?:(?:cuda|gpu|rocm)': |tpu': .{0,80}Failed to open libtpu)"),
     ("S40", r"\bNVRM: .{0,300}(?:\bGPU (?:is )?lost\b|NV_ERR_(?:GPU_IS_LOST|TIMEOUT)|\bcommand timed out|rpcSendMessage failed)|sq_intr: error,.{0,160}\berr_type [03]\b|amdgpu: GPU reset\(\d+\) failed"),
     ("S38", r"sq_intr: error,.{0,160}\berr_type 2\b|hub\d?\] (?:no-)?(?:retry )?page fault \(|VM_L2_PROTECTION_FAULT_STATUS|amdgpu.{0,60}GPU fault detected: "),

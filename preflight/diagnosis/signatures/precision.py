@@ -125,7 +125,7 @@ ROWS: tuple[Signature, ...] = (
               r"(?<!\w)(?<!val )(?<!eval )(?<!test )(?<!validation )(?<!if )(?<!when )(?<!if the )(?<!when the )(?:[Tt]rain\w*[_ /])?[Ll]oss(?: value)? (?:is|was|became) (?:nan|NaN|NAN|inf|Inf|infinite)\b(?! \w+ filter)|[Ll]oss is (?:nan|inf|-inf), stopping"
               r"|Current loss scale already at minimum|loss returned in \S+ is (?:nan|NaN|inf)|Detected nan and/or inf values|Minimum loss scale reached|FloatingPointError: Minimum loss\b|grad_scale is too small, exiting|[Mm]odel diverged with loss"
               r"|Loss became infinite or NaN|found (?:NaN|Inf|nan|inf) in (?:local|loss|global)|\bUnexpected result (?:nan|inf)\b|NaN (?:or Inf )?(?:found|detected|encountered) in"
-              r" (?:loss|local|grad|the loss|training loss)|[Nn]on-finite loss|(?:[Nn]an|NaN|NAN) (?:loss|grad norm) (?:encountered|detected|occur)"
+              r" (?:loss|local|grad|the loss|training loss)|[Nn]on-finite loss|(?:[Nn]an|NaN|NAN) (?:loss|grad norm) (?:encountered|detected|occur)(?!.{0,80}\b[Ss]kipp)"
               r"|[Ii]nvalid loss, terminating|loss is not finite|Monitored metric \S*loss\S* = (?:nan|inf) is not finite"
               r"|returned nan values in its \d+th output|found invalid values:\s*tensor\(.{0,40}\bnan"
               r"|[Ll]oss (?:exploded|diverged)\b.{0,40}(?:nan|inf|stop|abort)|reducing loss scale to 0(?:\.0)?$"
