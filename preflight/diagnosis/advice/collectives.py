@@ -3,18 +3,16 @@
 from preflight.diagnosis.advice.model import Advice
 
 ROWS: tuple[Advice, ...] = (
-    Advice("S58", r"undefined symbol|symbol lookup error|libnccl\.so\S*: cannot open", command="python -c \"import importlib.metadata as m; print([r for r in m.requires('torch') if 'nccl' in r])\""),
+    Advice("S58", r"libnccl\.so\S*: cannot open", "the file of NCCL is not where torch, vLLM or the loader looks for it", "install the NCCL that torch requires (python -m pip install nvidia-nccl-cu12, or -cu13); vLLM loads another file by VLLM_NCCL_SO_PATH=FILE", "python -c \"import importlib.metadata as m; print([r for r in m.requires('torch') if 'nccl' in r])\""),
+    Advice("S58", r"undefined symbol|symbol lookup error", "torch or another library met an NCCL that is older than the one it was built with", "unset LD_LIBRARY_PATH where it leads to a system's NCCL, else install the nvidia-nccl-cuNN that torch requires (another package has replaced it)", "python -c \"import importlib.metadata as m; print([r for r in m.requires('torch') if 'nccl' in r])\""),
     Advice("S58", "", command="gpulaunch preflight HOSTS compares torch and NCCL of all hosts"),
-    Advice("S58", r"libnccl\.so\S*: cannot open", "the file of NCCL is not where torch, vLLM or the loader looks for it", "install the NCCL that torch requires (python -m pip install nvidia-nccl-cu12, or -cu13); vLLM loads another file by VLLM_NCCL_SO_PATH=FILE"),
-    Advice("S58", r"undefined symbol|symbol lookup error", "torch or another library met an NCCL that is older than the one it was built with", "unset LD_LIBRARY_PATH where it leads to a system's NCCL, else install the nvidia-nccl-cuNN that torch requires (another package has replaced it)"),
     Advice("S63", r"peer mapping|TooManyPeers", "one process opens peer-to-peer access to more than eight other GPUs", "start one process per GPU (torchrun, gpulaunch run) in place of nn.DataParallel or device_map over all of them", ""),
     Advice("S63", r"RTX \d000 series", "", "set both variables for every rank, or start it with accelerate launch or gpulaunch run: these GPUs have no such paths to lose", "export NCCL_P2P_DISABLE=1 NCCL_IB_DISABLE=1"),
     Advice("S63", "", command="export NCCL_P2P_DISABLE=1"),
     Advice("S66", r"NET plugin", command="unset NCCL_NET NCCL_NET_PLUGIN: the network that they name is not on this host"),
     Advice("S66", r"Too many open", "NCCL reached the limit of open files", "ulimit -n 65536 before the launch, on every host", "ulimit -n 65536"),
-    Advice("S66", r"pthread_create", "NCCL could start no thread: the limit of processes and threads is reached", "ulimit -u and cat /sys/fs/cgroup/pids.max show the limits; fewer DataLoader workers, docker run --pids-limit=-1"),
+    Advice("S66", r"pthread_create", "NCCL could start no thread: the limit of processes and threads is reached", "ulimit -u and cat /sys/fs/cgroup/pids.max show the limits; fewer DataLoader workers, docker run --pids-limit=-1", "ulimit -u; cat /sys/fs/cgroup/pids.max"),
     Advice("S66", r"cuMem\w+ failed", "NCCL could not share GPU memory by CUDA's virtual memory (cuMem), as in some containers", "NCCL_CUMEM_ENABLE=0 takes the older way; docker run with --ipc=host and --cap-add SYS_NICE, or a newer driver, keeps this one", "export NCCL_CUMEM_ENABLE=0"),
-    Advice("S66", r"pthread_create", command="ulimit -u; cat /sys/fs/cgroup/pids.max"),
     Advice("S66", r"Unable to resolve hostname", "Gloo looks up the host's own name, which has no address", "GLOO_SOCKET_IFNAME=IF for every rank, or add the host's name to its /etc/hosts", 'getent hosts "$(hostname)"'),
     Advice("S66", "", command="ip -br addr on every host: NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME must name an interface of the list, or be unset"),
     Advice("S62", r"DDP expects same|same param across|verify_params_across|inconsistent \d+ params|inadequate shapes|DistributedOperationException|Shapes across devices|[Ww]orld[ _]?[Ss]ize times|times [Ww]orld[ _]?size|invalid tensor|Detected mismatch|onitored ?[Bb]arrier", command=""),
