@@ -232,6 +232,12 @@ def test_floors_of_many_hosts_are_written_at_once_with_the_line_ends_of_the_file
     assert set_expectations(edited, floors) == edited
 
 
+def test_floors_go_below_a_key_that_is_there_without_a_value() -> None:
+    text = "hosts:\n    titan:\n        expect:\n        port: 22\n"
+    edited = set_expectations(text, {"titan": {"h2d_gbs": 52.4}})
+    assert edited == text.replace("expect:\n", "expect:\n            h2d_gbs: 52.4\n")
+
+
 def test_floors_of_many_hosts_read_the_file_a_fixed_number_of_times(monkeypatch: pytest.MonkeyPatch) -> None:
     counted: list[str] = []
     load = yaml.safe_load
