@@ -39,7 +39,8 @@ HOST_FIXES: dict[str, str] = {
     "HOST006": "ask the administrator whether the host was reinstalled. If it was: `ssh-keygen -R HOST`. "
     "If the administrator cannot explain it, do not connect: it may be a machine in between.",
     "HOST007": "`ssh-copy-id HOST` (`ssh-keygen -t ed25519` first where there is none), or name the key with"
-    " `--identity-file` or `identity_file:` in hosts.yaml, or `ssh-add` it.",
+    " `--identity-file` or `identity_file:` in hosts.yaml, or `ssh-add` it. Where the host has the key: "
+    "`chmod go-w ~ ~/.ssh` on it, for sshd ignores keys that others could change; its log says why.",
     "HOST008": "set `python:` of the host in hosts.yaml to the training environment's interpreter, 3.9 or "
     "newer.",
     "HOST009": "the last lines it said are in the message; run `gpulaunch preflight HOST` again, then report"

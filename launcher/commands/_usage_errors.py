@@ -210,7 +210,7 @@ def describe_usage_error(error: click.ClickException, command: str) -> tuple[str
         if (path := re.match(_PATH, error.message)) is None:
             return f"{_parameter(error)}: {_value(error)}", help_line
         what = f"{_parameter(error)}: {one_line(path[1], _SHOWN)} {path[2]}"
-        return what, _path_fix(error, path[2])
+        return what, _path_fix(error, path[1], path[2])
     if isinstance(error, click.BadOptionUsage) and "requires" in error.message:
         return f"{error.option_name} needs a value", help_line
     extra = re.match(_EXTRA, error.message)
@@ -241,7 +241,7 @@ def _of_job(option: str) -> str:
     return f"for sbatch: --set slurm.sbatch.{name}=VALUE" if is_usual_option(name) else ""
 
 
-def _path_fix(error: click.BadParameter, kind: str) -> str:
+def _path_fix(error: click.BadParameter, path: str, kind: str) -> str:
     """Return what to type in place of a path that cannot be used."""
     if "directory" in kind:
         return "name a file"
@@ -250,7 +250,7 @@ def _path_fix(error: click.BadParameter, kind: str) -> str:
     if "does not exist" not in kind:
         return "name a file that you may read and write"
     listed = error.param is not None and error.param.name == "inventory"
-    return "gpulaunch init -i FILE --hosts HOSTS writes one" if listed else "name a file that exists"
+    return f"gpulaunch init -i {shlex.quote(path)} --hosts HOSTS" if listed else "name a file that exists"
 
 
 def _parameter(error: click.BadParameter) -> str:

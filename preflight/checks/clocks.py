@@ -20,7 +20,7 @@ def clocks_agree(
     Logs of different hosts cannot be put in order, certificates and caches expire, file times mislead make
     and rsync.
 
-    Fix: root: `timedatectl set-ntp true`, or start chrony.
+    Fix: root: `timedatectl set-ntp true`, or `chronyc makestep` where chrony keeps the time.
     Source: each host's time against the client's, allowing for the time the answer took; `clock_skew_s`.
     """
     bounds = {name: clocks[name] for name in hosts if name in clocks}
@@ -38,6 +38,6 @@ def clocks_agree(
             amount = f"at least {off:.0f} s" if off < _SAID_IN_SECONDS else f"about {round_duration(off)}"
             yield Problem(
                 f"its clock is {amount} {word} the others'",
-                "as root on the host: timedatectl set-ntp true",
+                "sudo timedatectl set-ntp true   (where chrony runs: sudo chronyc makestep)",
                 hosts=(name,),
             )

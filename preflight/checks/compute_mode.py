@@ -13,7 +13,7 @@ from preflight.facts.missing import Missing
 from preflight.job import Expect
 from preflight.leftovers.classify import ClassifiedProcess
 
-_DEFAULT = "sudo nvidia-smi -i {index} -c DEFAULT"
+_DEFAULT = "sudo nvidia-smi -i {index} -c DEFAULT   (until a reboot)"
 
 
 @host_check("MODE001", gate=True, gpu_only=True)
@@ -79,7 +79,7 @@ def exclusive_gpus_are_free(
         yield Problem(
             f"compute mode of GPU {', '.join(indices)} is {mode}: one process each, so every rank gets its "
             "own GPU and nothing else may touch it",
-            "nothing to do; to allow sharing, root: nvidia-smi -c DEFAULT",
+            "nothing to do; to allow sharing: sudo nvidia-smi -c DEFAULT",
             severity=Severity.INFO,
         )
 

@@ -1,10 +1,13 @@
 """What must be equal on all hosts of one launch."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from preflight.checks.environment import LAUNCH_NEEDS
 from preflight.checks.finding import Problem, Severity, name_some
+from preflight.checks.install import find_launch_index, torch_of_index
+from preflight.checks.message_text import quote_path
 from preflight.checks.registry import cluster_check
 from preflight.checks.versions import release
 from preflight.facts.host import HostFacts, PythonEnv
@@ -43,12 +46,29 @@ def _python(facts: HostFacts) -> PythonEnv | Missing:
     return facts.python
 
 
-def _package(name: str) -> Callable[[PythonEnv], str]:
+def _package_differs(hosts: Hosts, name: str, why: str) -> Iterator[Problem]:
     absent = "" if name in LAUNCH_NEEDS else "not installed"  # ENV002 has said so of what a launch needs
-    return lambda python: python.packages.get(name, absent)
+    fix = _same_version(hosts, name)
+    yield from _differ(hosts, name, _python, lambda python: python.packages.get(name, absent), why, fix)
 
 
-_INSTALL = "install the same versions on all hosts: pip freeze on the good one, pip install -r on the others"
+def _same_version(hosts: Hosts, name: str) -> str:
+    """Return what to type so that all hosts have the version of a package that most have.
+
+    Of torch it is the build that runs on all of them: two builds of one release differ as well.
+    """
+    pythons = {host: facts.python for host, facts in hosts.items() if isinstance(facts.python, PythonEnv)}
+    counts = Counter(each.packages[name] for each in pythons.values() if name in each.packages)
+    wanted = max(counts, key=lambda version: (counts[version], release(version)), default="")
+    words = f"{name}=={wanted}"
+    if wanted and name == "torch" and (index := find_launch_index(hosts.values())):
+        words = torch_of_index({name: wanted}, index)
+        wanted = words.split()[0].partition("==")[2]
+    typed: dict[str, list[str]] = {}
+    for host, python in pythons.items():
+        if python.packages.get(name, "") != wanted:
+            typed.setdefault(f"{quote_path(python.executable)} -m pip install {words}", []).append(host)
+    return "; ".join(f"on {name_some(names)}: {command}" for command, names in typed.items())
 
 
 @cluster_check("SAME001")
@@ -60,7 +80,7 @@ def torch_is_equal(hosts: Hosts) -> Iterator[Problem]:
     Fix: install the same wheel everywhere.
     Source: package metadata of each host.
     """
-    yield from _differ(hosts, "torch", _python, _package("torch"), "ranks would not compute alike", _INSTALL)
+    yield from _package_differs(hosts, "torch", "ranks would not compute alike")
 
 
 @cluster_check("SAME002", gpu_only=True)
@@ -72,8 +92,9 @@ def nccl_is_equal(hosts: Hosts) -> Iterator[Problem]:
     Fix: install the same torch wheel everywhere; it brings its NCCL.
     Source: package metadata of nvidia-nccl-cu*; NCCL's bootstrap check.
     """
-    why = "it refuses or hangs between versions"
-    yield from _differ(hosts, "NCCL", _python, lambda python: python.nccl, why, _INSTALL)
+    why, fix = "it refuses or hangs between versions", _same_version(hosts, "torch")
+    fix = fix or "torch brings its NCCL: pip list | grep nvidia-nccl shows one that does not belong to it"
+    yield from _differ(hosts, "NCCL", _python, lambda python: python.nccl, why, fix)
 
 
 @cluster_check("SAME003", Severity.WARNING)
@@ -85,7 +106,7 @@ def accelerate_is_equal(hosts: Hosts) -> Iterator[Problem]:
     Fix: install the same version everywhere.
     Source: package metadata of each host.
     """
-    yield from _differ(hosts, "accelerate", _python, _package("accelerate"), "its defaults change", _INSTALL)
+    yield from _package_differs(hosts, "accelerate", "its defaults change")
 
 
 @cluster_check("SAME004", Severity.WARNING)
@@ -98,8 +119,7 @@ def transformers_is_equal(hosts: Hosts) -> Iterator[Problem]:
     Fix: install the same version everywhere.
     Source: package metadata of each host; transformers pull request 42805.
     """
-    why = "models may load in different dtypes"
-    yield from _differ(hosts, "transformers", _python, _package("transformers"), why, _INSTALL)
+    yield from _package_differs(hosts, "transformers", "models may load in different dtypes")
 
 
 @cluster_check("SAME005", Severity.WARNING)
@@ -144,7 +164,8 @@ def the_driver_is_equal(hosts: Hosts) -> Iterator[Problem]:
     Fix: ask the administrator.
     Source: NVML driver version of each host.
     """
-    why, fix = "faults of one host are hard to explain", "ask the administrator"
+    why = "faults of one host are hard to explain"
+    fix = "ask the administrators for one version (nvidia-smi shows a host's); nothing to do while all works"
     yield from _differ(hosts, "driver", lambda facts: facts.driver, lambda driver: driver.version, why, fix)
 
 

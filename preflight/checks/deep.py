@@ -60,15 +60,14 @@ def products_are_as_fast_as_those_of_peers(deep: DeepRun) -> Iterator[Problem]:
     Source: peers of the run; ~/.local/state/gpulaunch/deep; SMs x clock x FMA per clock of the model.
     """
     for reading, rank in _slow(deep, "DEEP002"):
-        fix = f"gpulaunch preflight {rank.host}; compare clocks, power limit and cooling with a good GPU"
+        fix = "compare it with a good GPU: nvidia-smi -q -d CLOCK,POWER,PERFORMANCE,TEMPERATURE"
         yield _shortfall(reading, rank, fix, describe_sensors(rank))
     for rank in deep.ranks:
         fade = fade_of(rank)
         if fade is not None and fade < FADE:
             words = f"matrix products fell to {fade:.0%} of their first rate{describe_sensors(rank)}"
-            yield _problem(
-                rank, words, "look at cooling and power: nvidia-smi -q -d PERFORMANCE", Severity.WARNING
-            )
+            look = "look at cooling and power: nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"
+            yield _problem(rank, words, look, Severity.WARNING)
     yield from _unfinished(deep, "DEEP002")
 
 
@@ -121,10 +120,10 @@ def the_host_is_reached_as_fast_as_by_peers(deep: DeepRun) -> Iterator[Problem]:
     Pinned memory, 256 MiB each way. Alone it shows a link that has trained down (Gen3, x8), all at once a
     switch or a NUMA node that is shared. Below 85 % of the other GPUs is a warning, below 70 % critical.
 
-    Fix: nvidia-smi -q -d PCI shows generation and width; reseat the card, or look at the BIOS.
+    Fix: `nvidia-smi -q | grep -A9 'GPU Link Info'` while it computes; reseat the card, or look at the BIOS.
     Source: peers of the run; ~/.local/state/gpulaunch/deep.
     """
-    yield from _shortfalls(deep, "DEEP005", "nvidia-smi -q -d PCI shows the link's generation and width")
+    yield from _shortfalls(deep, "DEEP005", "nvidia-smi -q | grep -A9 'GPU Link Info' while it computes")
     yield from _unfinished(deep, "DEEP005")
 
 
@@ -136,14 +135,16 @@ def gpus_of_a_host_reach_each_other(deep: DeepRun) -> Iterator[Problem]:
     what most pairs reach is a warning, since topology alone makes for that; bytes that change are critical.
 
     Fix: nvidia-smi topo -p2p r shows which pairs may reach each other, nvidia-smi nvlink -s the links.
+    Bytes that change over PCIe: `iommu=pt` of the kernel, ACS off in the BIOS; NCCL_P2P_DISABLE=1 until then.
     Source: send and receive between the ranks of a host.
     """
     fix = "nvidia-smi topo -m and nvidia-smi nvlink -s show the links"
+    around = f"--set env.NCCL_P2P_DISABLE=1 until PCIe is repaired (iommu=pt, ACS off in the BIOS); {fix}"
     for matrix in build_peer_matrices(deep):
         host = matrix.title.removeprefix("pairs within ")
         for one, other in matrix.wrong:
             words = f"bytes between {one} and {other} arrived changed"
-            yield Problem(words, fix, f"{one} {other}", Severity.CRITICAL, hosts=(host,))
+            yield Problem(words, around, f"{one} {other}", Severity.CRITICAL, hosts=(host,))
         for name in matrix.verdict.nodes:
             words = f"{name} exchanges with all others at {_of_most(matrix, name)}"
             yield Problem(words, fix, name, Severity.WARNING, hosts=(host,))
@@ -270,11 +271,12 @@ def _unfinished(deep: DeepRun, code: str) -> Iterator[Problem]:
             continue
         lacking = [rank for rank in deep.ranks if takes_part(deep, step) and not has_reported(rank, step)]
         for rank in lacking:
+            log = f"gpulaunch logs {deep.run_id} --rank {rank.rank}"
             if step in rank.failed:
                 words = f"{step} could not be measured: {rank.failed[step]}"
-                yield _problem(rank, words, "see the rank's log", Severity.UNKNOWN)
+                yield _problem(rank, words, log, Severity.UNKNOWN)
             elif deep.failed_rank == rank.rank and step == (rank.begun or ("join",))[-1]:
-                yield _problem(rank, f"the rank ended in the step {step}: {deep.ended}", "see the rank's log")
+                yield _problem(rank, f"the rank ended in the step {step}: {deep.ended}", log)
         yield from _not_measured(deep, step, [rank for rank in lacking if step not in rank.failed])
 
 
@@ -282,7 +284,7 @@ def _not_measured(deep: DeepRun, step: str, ranks: list[RankDeep]) -> Iterator[P
     """Yield once which ranks reported nothing of a step, and why."""
     hosts = tuple(dict.fromkeys(rank.host for rank in ranks))
     if hosts:
-        why, fix = "the ranks reported nothing", "see the ranks' logs"
+        why, fix = "the ranks reported nothing", f"gpulaunch logs {deep.run_id}"
         if deep.ended:
             why, fix = f"the run ended in the step {find_hung_step(deep)}", "repair that, then measure again"
         yield Problem(f"{step} not measured: {why}", fix, "", Severity.UNKNOWN, hosts=hosts)

@@ -245,7 +245,7 @@ def deepspeed_offload_paths_exist(hosts: Hosts, job: Job) -> Iterator[Problem]:
         elif not item.writable:
             yield Problem(
                 f"nvme_path {path} of {job.deepspeed.source} cannot be written",
-                f"on the host: mkdir -p {quote_path(path)}, owned by the user who trains",
+                f'on the host: sudo install -d -o "$USER" {quote_path(path)}, or name another nvme_path',
                 path,
                 hosts=(name,),
             )

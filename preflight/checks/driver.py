@@ -16,23 +16,28 @@ from preflight.job import Expect, Job
 from preflight.probes.nvidia_smi.values import NO_PROGRAM
 
 _NVML_SAYS = ("NVML: ", "nvidia-smi: Failed to initialize NVML")
-RESTART_CONTAINER = (
-    "in a container: start it again with --gpus all, for `systemctl daemon-reload` on its host takes devices "
-    "away"
+_RESTART = (
+    "in a container: start the container again with --gpus all (a pod: nvidia.com/gpu under its limits)"
 )
+RESTART_CONTAINER = f"{_RESTART}, for `systemctl daemon-reload` on its host takes devices away"
 FIND_HANGING = (
     "look for processes in state D with: ps -eo pid,stat,wchan,comm | grep ' D'; then reboot the host"
 )
-CAPABILITIES = "in a container: start it with -e NVIDIA_DRIVER_CAPABILITIES=compute,utility --gpus all"
+CAPABILITIES = (
+    "in a container: start the container with -e NVIDIA_DRIVER_CAPABILITIES=compute,utility --gpus all"
+)
 
 _WHY: dict[MissingCode, tuple[str, str]] = {
     "no-library": (
         "no NVIDIA driver library (libnvidia-ml) is installed, so no rank can use a GPU",
-        "ask the administrator to install the driver; for CPU ranks run with --gpus none",
+        (
+            f"{_RESTART}; on a host: ask the administrator to install the driver; for CPU ranks run with "
+            "--gpus none"
+        ),
     ),
     "not-loaded": (
         "the driver's kernel module is not loaded or does not answer",
-        "sudo modprobe nvidia && nvidia-smi   (if it fails: dkms status, then reboot)",
+        f"{_RESTART}; on a host: sudo modprobe nvidia && nvidia-smi   (else dkms status, then reboot)",
     ),
     "library-mismatch": (
         (
@@ -40,9 +45,8 @@ _WHY: dict[MissingCode, tuple[str, str]] = {
             "call fails"
         ),
         (
-            "sudo reboot   (or, with no process on any GPU: sudo rmmod nvidia_drm nvidia_modeset "
-            "nvidia_uvm nvidia "
-            "&& sudo modprobe nvidia)"
+            "when no job runs on the host: sudo reboot   (or, with no process on any GPU: sudo rmmod "
+            "nvidia_drm nvidia_modeset nvidia_uvm nvidia && sudo modprobe nvidia)"
         ),
     ),
     "no-devices": (
@@ -84,7 +88,7 @@ def the_driver_answers(facts: HostFacts, job: Job) -> Iterator[Problem]:
             )
         elif fact.code in _WHY:
             why, fix = _WHY[fact.code]
-            cpu = "; for CPU ranks: --gpus none" if job.gpus_by_auto and "--gpus" not in fix else ""
+            cpu = "; for CPU ranks: --gpus none" if job.gpus_by_auto and "--gpus none" not in fix else ""
             yield Problem(f"{why}: {fact.reason}", fix + cpu)
         else:
             yield _unanswered(what, fact)
@@ -187,8 +191,7 @@ def no_driver_call_hangs(system: System) -> Iterator[Problem]:
             f"process in state D at two looks: {line}",
             "ask the administrator to reboot the host"
             if deep
-            else "look at its storage or network mount: cat "
-            f"/proc/{words[0] if words else 'PID'}/stack (root)",
+            else f"look at its storage or network mount: sudo cat /proc/{words[0] if words else 'PID'}/stack",
             subject=f"pid {words[0]}" if words else "",
             severity=Severity.CRITICAL if deep else Severity.INFO,
         )

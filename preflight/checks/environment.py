@@ -143,14 +143,15 @@ def no_variable_slows_or_stops_cuda(environ: dict[str, str], job: Job) -> Iterat
 
     Left over in a shell's start-up files, such variables change every job on the host without a word.
 
-    Fix: unset it on the host, or set it in the run config's `env:` when it is meant.
+    Fix: take it out of the host's start-up files; or say in the run config's `env:` what is meant (`""`).
     Source: NVIDIA DCGM's list of harmful variables; the NCCL and CUDA manuals' environment chapters.
     """
     for name, harm in HARMFUL.items():
         if name in environ and job.inherits(name) and environ[name] not in _OFF:
             yield Problem(
                 f"{name}={environ[name]} is set on the host: it {harm}",
-                f"unset {name} in the host's shell start-up files, or set it in env: of the run config",
+                f"run --set 'env.{name}=\"\"' (or the value that you mean); on the host: grep -n {name} "
+                "~/.bashrc ~/.profile /etc/environment finds who sets it",
                 subject=name,
             )
 

@@ -111,7 +111,8 @@ def _unread_log(facts: HostFacts, log: Missing) -> Iterator[Problem]:
         return
     yield Problem(
         f"whether the kernel reported GPU errors is not known: {log.reason}",
-        "sudo dmesg | grep -i xid; or ask the administrator for group adm or kernel.dmesg_restrict=0",
+        "sudo dmesg | grep -i xid; or ask the administrator for group adm or kernel.dmesg_restrict=0; "
+        "without either: ignore: [HEAL002] of this host in hosts.yaml",
         severity=Severity.UNKNOWN,
         not_collected=log.code == "not-asked",
     )

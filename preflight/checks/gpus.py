@@ -245,7 +245,7 @@ def gpus_of_a_host_are_alike(gpus: tuple[Gpu, ...], use: GpuSelection) -> Iterat
         model, indices = by_count[0][0], ",".join(str(gpu.index) for gpu in by_count[0][1])
         yield Problem(
             f"unlike GPUs: {listed}; the slowest one sets the pace",
-            f"take those of one model with --gpus or gpus:, as --gpus {indices} ({model})",
+            f"take those of one model with --gpus or gpus:, as --gpus '[{indices}]' ({model})",
         )
     for model, alike in models.items():
         if "..." not in model:
@@ -271,7 +271,7 @@ def _unlike_settings(model: str, gpus: list[Gpu]) -> Iterator[Problem]:
         if watts < (_ALIKE_BOARDS if "GeForce" in model else _ALIKE) * most:
             yield Problem(
                 f"its power limit is {watts:g} W, that of another {model} {most:g} W: it sets the pace",
-                f"sudo nvidia-smi -i {index} -pl {most:g}",
+                f"sudo nvidia-smi -i {index} -pl {most:g}   (until a reboot)",
                 gpu=index,
             )
     modes = {gpu.index: gpu.ecc.enabled for gpu in gpus if not isinstance(gpu.ecc, Missing)}

@@ -111,6 +111,9 @@ def no_gpu_is_hot(gpu: Gpu, celsius: int, expect: Expect) -> Iterator[Problem]:
         )
 
 
+_UNTIL_REBOOT = "nvidia-smi -pm 1   (until a reboot)"
+
+
 @host_check("HEAL012", Severity.INFO, gpu_only=True)
 def persistence_mode_is_on(gpus: tuple[Gpu, ...], facts: HostFacts) -> Iterator[Problem]:
     """Persistence mode is on.
@@ -132,7 +135,7 @@ def persistence_mode_is_on(gpus: tuple[Gpu, ...], facts: HostFacts) -> Iterator[
         starts = isinstance(unit, str) and unit != "active"  # what the service sets holds after a reboot, too
         yield Problem(
             f"persistence mode is off on GPU {', '.join(off)}: slow starts",
-            "sudo systemctl enable --now nvidia-persistenced" if starts else "sudo nvidia-smi -pm 1",
+            f"sudo {'systemctl enable --now nvidia-persistenced' if starts else _UNTIL_REBOOT}",
         )
 
 

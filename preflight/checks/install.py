@@ -1,10 +1,12 @@
 """How a package gets into the training environment of one host: torch from the index that fits it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from preflight import regex as re
 from preflight.checks.message_text import quote_path
 from preflight.checks.versions import release
-from preflight.checks.wheels import OLDEST, find_wheel_index
+from preflight.checks.wheels import OLDEST, find_wheel, find_wheel_index
+from preflight.facts.gpu import Capability
 from preflight.facts.host import HostFacts, Identity, PythonEnv
 from preflight.facts.missing import Missing
 
@@ -19,7 +21,7 @@ def install_command(facts: HostFacts, python: PythonEnv, names: Sequence[str], *
 
     A system's Python that is managed from outside (PEP 668) refuses pip, and gets a virtual environment.
     """
-    index = _index(facts) if gpus and "torch" in names else None
+    index = find_launch_index([facts]) if gpus and "torch" in names else None
     if index == "":
         return f"{_no_index(facts)}, then install {' and '.join(names)} with that"
     pip = (
@@ -27,10 +29,9 @@ def install_command(facts: HostFacts, python: PythonEnv, names: Sequence[str], *
         if python.managed
         else f"{quote_path(python.executable)} -m pip install"
     )
-    again = " --force-reinstall" if "torch" in names and "torch" in python.packages else ""
     steps = _preparation(facts, python)
     if index is not None:
-        steps.append(f"{pip}{again} torch --index-url {index}")
+        steps.append(f"{pip} {torch_of_index(python.packages, index)}")
     others = [name for name in names if index is None or name != "torch"]
     if python.managed and "accelerate" not in others:
         others.append("accelerate")
@@ -59,14 +60,31 @@ def _preparation(facts: HostFacts, python: PythonEnv) -> list[str]:
     return [f"curl -sS https://bootstrap.pypa.io/get-pip.py | {program}"]
 
 
-def _index(facts: HostFacts) -> str:
-    """Return the index that fits, "" when none does or the driver is not known."""
-    if isinstance(facts.driver, Missing) or not release(facts.driver.version):
-        return ""
-    known = [gpu.capability for gpu in facts.known_gpus if not isinstance(gpu.capability, Missing)]
+def find_launch_index(hosts: Iterable[HostFacts]) -> str:
+    """Return the index whose torch runs on all these hosts, "" when none does or a driver is not known."""
+    drivers, known, machines = list[str](), list[Capability](), set[str]()
+    for facts in hosts:
+        drivers.append("" if isinstance(facts.driver, Missing) else facts.driver.version)
+        known += [gpu.capability for gpu in facts.known_gpus if not isinstance(gpu.capability, Missing)]
+        machines.add("" if isinstance(facts.identity, Missing) else facts.identity.machine)
     known = [capability for capability in known if capability >= OLDEST]  # older ones are to be left out
-    machine = "" if isinstance(facts.identity, Missing) else facts.identity.machine
-    return find_wheel_index(known, facts.driver.version, machine)
+    oldest = min(drivers, key=release, default="")
+    return find_wheel_index(known, oldest, machines.pop()) if release(oldest) and len(machines) == 1 else ""
+
+
+def torch_of_index(packages: Mapping[str, str], index: str) -> str:
+    """Return pip's words for torch, and for what was built with it: their own release where the index has it.
+
+    Another release would not fit the other hosts. A reinstallation also replaces what torch only needs.
+    """
+    label = index.rpartition("/")[2]
+    names = [name for name in ("torch", "torchvision", "torchaudio") if name in packages] or ["torch"]
+    public = {name: packages.get(name, "").partition("+")[0] for name in names}
+    cuda = f"{label[2:-1]}.{label[-1]}"
+    if re.fullmatch(r"[\d.]+", public["torch"]) and find_wheel(public["torch"], cuda):
+        return f"{' '.join(f'{name}=={public[name]}+{label}' for name in names)} --index-url {index}"
+    again = "--force-reinstall " if "torch" in packages else ""
+    return f"{again}{' '.join(names)} --index-url {index}"
 
 
 def _no_index(facts: HostFacts) -> str:

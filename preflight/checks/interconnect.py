@@ -58,7 +58,10 @@ def nvlinks_are_up(
         )
     errors = sum(link.errors for link in links if not isinstance(link.errors, Missing))
     if errors > expect.nvlink_errors:
-        yield Problem(f"{errors} NVLink errors", f"nvidia-smi nvlink -e -i {gpu.index}")
+        fix = (
+            f"nvidia-smi nvlink -e -i {gpu.index} counts them by link; where they grow, ask the administrator"
+        )
+        yield Problem(f"{errors} NVLink errors", fix)
 
 
 def _has_link(gpu: Gpu) -> bool:
@@ -117,7 +120,7 @@ def pcie_links_are_wide(gpu: Gpu, pcie: PcieLink, facts: HostFacts) -> Iterator[
     if 0 < pcie.width < pcie.width_max:
         yield Problem(
             f"PCIe link runs with {pcie.width} of {pcie.width_max} lanes",
-            f"nvidia-smi -q -d PCI -i {gpu.index}; ask the administrator to reseat the card",
+            f"nvidia-smi -q -i {gpu.index} | grep -A9 'GPU Link Info'; ask for the card to be reseated",
             severity=Severity.WARNING if 2 * wide > len(facts.known_gpus) else None,
         )
 

@@ -3,26 +3,25 @@
 from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.message_text import format_gib
+from preflight.checks.message_text import START_UP, format_gib
 from preflight.checks.registry import host_check
-from preflight.checks.unread_facts import is_started_with_options, unchecked
+from preflight.checks.unread_facts import unchecked
 from preflight.decide.usable_gpus import GpuSelection
 from preflight.facts.host import HostFacts, Limits
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
 
 RDMA_MEMLOCK_KIB = 64 * 1024
-_PODS = ("kubernetes", "kubepods")  # of `container`, for a pod: its limits are its node's runtime's
 _LEAST_MEMORY_MIB = 512  # a launcher and one CPU rank with torch were ended in a group of 250 MiB
 
 
-def _raised(facts: HostFacts, limit: str, in_container: str, elsewhere: str) -> str:
+def _raised(limit: str, in_container: str, elsewhere: str) -> str:
     """Return how a hard limit is raised: limits.conf is read at a login, which `docker exec` is not."""
-    if is_started_with_options(facts):
-        return f"start the container with --ulimit {limit}={in_container}"
-    if not isinstance(facts.identity, Missing) and facts.identity.container in _PODS:
-        return f"ask the administrator: the container runtime of the node sets {limit} of a pod"
-    return f"root: '* - {limit} {elsewhere}' in /etc/security/limits.conf, then log in again"
+    return (
+        f"in a container: start the container with --ulimit {limit}={in_container} (a pod: ask the "
+        "administrator for its node's runtime); on a host: "
+        f'echo "$USER - {limit} {elsewhere}" | sudo tee -a /etc/security/limits.conf, then log in again'
+    )
 
 
 @host_check("LIM001", Severity.WARNING)
@@ -45,7 +44,12 @@ def shared_memory_is_enough(
         yield unchecked("shared memory", limits.shm_free_mib)
     elif limits.shm_free_mib < wanted:
         total = limits.shm_total_mib
-        fix = "in a container: --shm-size=16g or --ipc=host; else: sudo mount -o remount,size=50% /dev/shm"
+        size = max(16, -(-(wanted + (0 if isinstance(total, Missing) else total)) // 1024))
+        fix = (
+            f"in a container: start the container with --shm-size={size}g or --ipc=host (a pod: an emptyDir "
+            "of medium: Memory at /dev/shm), or num_workers=0; on a host: sudo mount -o "
+            f"remount,size={size}G /dev/shm   (until a reboot)"
+        )
         if not isinstance(total, Missing) and total >= wanted:
             fix = "ls -la /dev/shm shows what fills it, such as files of dead runs"
         yield Problem(
@@ -62,7 +66,8 @@ def locked_memory_allows_rdma(limits: Limits, facts: HostFacts) -> Iterator[Prob
     RDMA pins its buffers. With the common limit NCCL stops with "Cannot allocate memory" in ibv_reg_mr, often
     after minutes.
 
-    Fix: root: `* - memlock unlimited` in /etc/security/limits.conf; in a container `--ulimit memlock=-1`.
+    Fix: root: `USER - memlock unlimited` in /etc/security/limits.conf (`*` leaves out root); in a container
+    `--ulimit memlock=-1`; in a Slurm job `LimitMEMLOCK=infinity` of slurmd's unit.
     Source: getrlimit(RLIMIT_MEMLOCK); NCCL troubleshooting guide.
     """
     ports = () if isinstance(facts.infiniband, Missing) else facts.infiniband
@@ -71,18 +76,18 @@ def locked_memory_allows_rdma(limits: Limits, facts: HostFacts) -> Iterator[Prob
     if limits.memlock_kib != -1 and limits.memlock_kib < RDMA_MEMLOCK_KIB:
         yield Problem(
             f"locked memory is limited to {limits.memlock_kib} KiB and this host has an active RDMA port",
-            _raised(facts, "memlock", "-1", "unlimited"),
+            _raised("memlock", "-1", "unlimited"),
         )
 
 
 @host_check("LIM003", Severity.WARNING)
-def enough_files_may_be_open(limits: Limits, facts: HostFacts, expect: Expect) -> Iterator[Problem]:
+def enough_files_may_be_open(limits: Limits, expect: Expect) -> Iterator[Problem]:
     """The session may open enough files.
 
     DataLoader workers and NCCL's sockets use hundreds per rank: "Too many open files" ends the job when the
     first epoch ends, not when it starts.
 
-    Fix: `ulimit -n` up to the hard limit in the shell's start-up file; above it, limits.conf (root), or
+    Fix: `ulimit -n` up to the hard limit, in the head of ~/.bashrc; above it, limits.conf (root), or
     `--ulimit nofile=4096` of the container.
     Source: getrlimit(RLIMIT_NOFILE); threshold `nofile` of `expect:`.
     """
@@ -90,9 +95,9 @@ def enough_files_may_be_open(limits: Limits, facts: HostFacts, expect: Expect) -
         within = limits.nofile_hard == -1 or limits.nofile_hard >= expect.nofile
         yield Problem(
             f"only {limits.nofile} files may be open; {expect.nofile} are wanted",
-            f"ulimit -n {expect.nofile} in ~/.profile on the host"
+            f"ulimit -n {expect.nofile} as {START_UP}"
             if within
-            else _raised(facts, "nofile", str(expect.nofile), str(expect.nofile)),
+            else _raised("nofile", str(expect.nofile), str(expect.nofile)),
         )
 
 
@@ -117,7 +122,8 @@ def memory_is_available(limits: Limits, expect: Expect) -> Iterator[Problem]:
     if not isinstance(limit, Missing) and limit < _LEAST_MEMORY_MIB:
         yield Problem(
             f"the control group of this login may use {limit} MiB: the kernel ends ranks that import torch",
-            "raise its limit: docker run --memory, MemoryMax= of systemd, the memory that the job asks for",
+            "in a container: start the container with more --memory; on a host: sudo systemctl set-property "
+            "user-$(id -u).slice MemoryMax=64G; in a Slurm job: --mem",
         )
 
 

@@ -2,6 +2,8 @@
 
 import shlex
 
+START_UP = "the first line of ~/.bashrc on the host (zsh: ~/.zshenv)"
+"""What a session without a terminal reads: Debian's ~/.bashrc returns early in one."""
 _LEAST_MIB = 103  # a tenth of a GiB: below it a digit behind the point says nothing
 
 

@@ -122,7 +122,8 @@ def host_names_do_not_lead_home(hosts: Mapping[str, HostFacts]) -> Iterator[Prob
         if addresses and all(address.startswith("127.") or address == "::1" for address in addresses):
             yield Problem(
                 f"its own name resolves to {', '.join(addresses)}: other nodes cannot reach it by that name",
-                f"as root on the host: in /etc/hosts, replace {addresses[0]} by the real address",
+                f"in /etc/hosts (root), replace {addresses[0]} by the host's real address; only "
+                "scripts that resolve names need it",
                 hosts=(name,),
             )
 

@@ -4,9 +4,9 @@ import posixpath
 from collections.abc import Iterator, Mapping
 
 from preflight.checks.finding import Problem, Severity, name_some
-from preflight.checks.message_text import format_gib, quote_path
+from preflight.checks.message_text import START_UP, format_gib, quote_path
 from preflight.checks.registry import cluster_check, host_check
-from preflight.checks.unread_facts import unchecked
+from preflight.checks.unread_facts import fix_missing, unchecked
 from preflight.decide.input_paths import find_input_paths, path_on_host
 from preflight.facts.host import HostFacts, PathFacts
 from preflight.facts.missing import Missing
@@ -15,9 +15,9 @@ from preflight.job import Expect, Job
 _WRITTEN = ("output", "run_dir", "tmp", "hf_cache")
 _NEEDED = ("output", "run_dir", "tmp")  # a launch without these ends
 _OTHERWISE = {
-    "hf_cache": "export HF_HOME=DIRECTORY that can be written (env: in the run config)",
-    "tmp": "set TMPDIR to a directory that can be written (env: in the run config)",
-    "run_dir": "log in as the owner of that home, or set XDG_STATE_HOME on the host to a local disk",
+    "hf_cache": "run --set env.HF_HOME=DIRECTORY (or env: in the run config)",
+    "tmp": "run --set env.TMPDIR=DIRECTORY (or env: in the run config)",
+    "run_dir": f"log in as the owner of that home, or export XDG_STATE_HOME=DIRECTORY as {START_UP}",
 }
 _RUN_DIR_MIB = 200  # what a run directory needs: records and logs. Checkpoints lie elsewhere.
 
@@ -31,8 +31,9 @@ def the_paths_can_be_written(paths: tuple[PathFacts, ...], job: Job) -> Iterator
     fills the working directory before the launch, that must be writable, too.
 
     Fix: create the directory or have its owner changed; point `workdir:`, `output:` or HF_HOME elsewhere; for
-    the run directory log in as the owner of the home, or set XDG_STATE_HOME on the host to a local disk. The
-    kernel may have made a file system read-only after errors of its disk: that is the administrator's.
+    the run directory log in as the owner of the home, or export XDG_STATE_HOME, a local disk, in the head of
+    the host's ~/.bashrc. The kernel may have made a file system read-only after errors of its disk: that is
+    the administrator's.
     Source: access(2) on the path or its nearest existing parent, statvfs.
     """
     written = ("workdir", *_WRITTEN) if job.receives_tree else _WRITTEN  # a sync fills the directory
@@ -122,10 +123,13 @@ def _full(item: PathFacts) -> str:
 
 def _room(item: PathFacts, *, inodes: bool) -> str:
     """Return how room is made on the file system."""
-    look = f"df -{'i' if inodes else 'h'} {quote_path(item.resolved or item.path)}"
+    made = item.exists is True or item.role != "run_dir"  # a first launch makes it, in the home
+    place = quote_path(item.resolved or item.path) if made else "~"
+    mount = f'"$(df --output=target {place} | tail -1)"'
+    look = f"on the host: du -xd1 {'--inodes ' * inodes}{mount} | sort -n | tail shows what fills it"
     if item.role == "run_dir":
         return f"{look}; gpulaunch prune removes old runs from the host; remove what else is not needed"
-    return f"{look}; remove what is not needed, or choose another {item.role}"
+    return f"{look}; remove what is not needed, or {_OTHERWISE.get(item.role, f'choose another {item.role}')}"
 
 
 def _shortage(item: PathFacts, expect: Expect) -> str:
@@ -156,10 +160,12 @@ def the_script_is_there(facts: HostFacts, job: Job) -> Iterator[Problem]:
         return
     if isinstance(facts.script, Missing):
         absent = facts.script.code == "not-found"
+        fix = f"copy it to {facts.host}, or correct script: and workdir:"
+        if not job.receives_tree:  # else the tree that is sent has no such file
+            fix = f"gpulaunch run --sync sends it where the local tree has it (or sync: true); or {fix}"
         yield Problem(
             f"{job.script}: {facts.script.reason}",
-            "gpulaunch run --sync sends it with the local tree (or sync: true in the run config);"
-            f" or copy it to {facts.host}, or correct script: and workdir:",
+            fix if absent else fix_missing(facts.script),
             severity=None if absent else Severity.UNKNOWN,
             subject=job.script,
         )
@@ -195,7 +201,7 @@ def what_the_arguments_name_is_there(hosts: Mapping[str, HostFacts], job: Job) -
             message = f"{name} exists on {name_some(have)}, and not on {name_some(lack)}"
             fix = f"copy it from {have[0]}, or name a path on a file system that all hosts share"
         elif local:
-            message, fix = f"{name} exists on this machine, and not on {name_some(lack)}", _bring(given)
+            message, fix = f"{name} exists on this machine, and not on {name_some(lack)}", _bring(given, lack)
         elif said.required:
             place = asked[lack[0]].resolved or asked[lack[0]].path
             where = "" if place == given else f": it would be {place}"
@@ -214,12 +220,13 @@ def _input(facts: HostFacts, given: str) -> PathFacts | None:
     return next((item for item in items if item.role == "input" and item.path in places), None)
 
 
-def _bring(given: str) -> str:
+def _bring(given: str, lack: tuple[str, ...]) -> str:
     """Return how a path of this machine comes to the hosts."""
     if not given.startswith(("/", "~")):
-        ignored = f"{given} after --set sync.include= where .gitignore leaves it out"
+        ignored = f"where .gitignore leaves it out, with --set {quote_path(f'sync.include=[{given}]')}"
         return f"run --sync sends it with the local tree ({ignored}); or copy it to the hosts"
     folder = quote_path(posixpath.dirname(given.rstrip("/")))
+    host = lack[0] if len(lack) == 1 else "HOST"
     return (
-        f"rsync -a {quote_path(given.rstrip('/'))} HOST:{folder}/, or name the path that it has on the hosts"
+        f"rsync -a {quote_path(given.rstrip('/'))} {host}:{folder}/, or name the path that it has on the host"
     )

@@ -14,7 +14,7 @@ from preflight.checks.holder_text import (
 )
 from preflight.checks.message_text import format_gib, quote_path, round_duration
 from preflight.checks.registry import host_check
-from preflight.checks.unread_facts import judge_each_gpu, report_unreadable, unchecked
+from preflight.checks.unread_facts import is_container, judge_each_gpu, report_unreadable, unchecked
 from preflight.facts.gpu import ComputeProcess, Gpu, GpuClaim, GpuMemory
 from preflight.facts.host import HostFacts, Identity, ProcessTable
 from preflight.facts.missing import Missing
@@ -154,7 +154,7 @@ def _where_it_may_be(facts: HostFacts, gpu: Gpu) -> tuple[str, str]:
         close = "close what uses the GPU in Windows (its Task Manager shows that)"
         allow = "allow it: expect: {memory_in_use_mib: N} in hosts.yaml"
         return "; programs of Windows may hold it", f"{close}, or {allow}"
-    if isinstance(identity, Identity) and (identity.container or not identity.initial_pid_namespace):
+    if isinstance(identity, Identity) and is_container(identity):
         inside = f"{clean} for what is left over in it"
         other = (
             "another container holds the GPU: ask the provider of the machine, or use other GPUs with --gpus"

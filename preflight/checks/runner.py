@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from preflight.checks.finding import Finding, Problem, Severity
+from preflight.checks.fit_fix import fit_fix
 from preflight.checks.registry import CHECKS, NOT_HELD, Check, ClockOffset, sort_by_module
 from preflight.checks.spare_gpus import ReportCheck, demote_spare_gpus
 from preflight.checks.unread_facts import fix_missing
@@ -94,7 +95,7 @@ def check_host(
     supply |= {"facts": facts, "job": job, "expect": expect, "use": use, "is_main": node != "other"}
     skip = frozenset(list_checks_without_facts(facts)) if asked_only else frozenset[str]()
     problems = [
-        (check, problem)
+        (check, fit_fix(problem, facts))
         for check in _applicable("host", job)
         if check.code not in skip
         for problem in _ask(check, supply)
@@ -135,8 +136,9 @@ def check_cluster(
     return tuple(
         _finding(check, problem, about, _ignored_by_all(about, ignore or {}))
         for check in _applicable("cluster", job)
-        for problem in _ask(check, supply)
-        for about in [problem.hosts or tuple(hosts)]
+        for said in _ask(check, supply)
+        for about in [said.hosts or tuple(hosts)]
+        for problem in [fit_fix(said, hosts[about[0]]) if len(about) == 1 else said]
     )
 
 
@@ -180,11 +182,10 @@ def _ask(check: Check, supply: Mapping[str, Any]) -> list[Problem]:
     values = {name: supply[name] for name in check.needs}
     for name, value in values.items():
         if isinstance(value, Missing):
-            fix = f"gpulaunch explain {check.code}"
-            if name in ("driver", "gpus") and check.code != _DRIVER:
-                driver = supply.get("driver")  # of which a file may hold nothing
-                is_alone = isinstance(driver, Missing) and value.code != driver.code == "not-asked"
-                fix = fix_missing(value) if is_alone else f"see {_DRIVER}, which is about the driver"
+            driver = supply.get("driver")  # of which a file may hold nothing
+            is_alone = isinstance(driver, Missing) and value.code != driver.code == "not-asked"
+            by_driver = name in ("driver", "gpus") and check.code != _DRIVER and not is_alone
+            fix = f"see {_DRIVER}, which is about the driver" if by_driver else fix_missing(value)
             return [Problem(f"not checked: {name}: {value.reason}", fix, severity=Severity.UNKNOWN)]
     try:
         return list(check.function(**values))

@@ -29,7 +29,8 @@ def demote_spare_gpus(
         elif (is_unused := problem.gpu not in use.candidates) or len(left) >= use.needed:
             left_out = f"left out of this launch, which needs {use.needed} of the others"
             message = f"{problem.message} ({'this launch does not use it' if is_unused else left_out})"
-            yield check, replace(problem, severity=Severity.WARNING, message=message)
+            fix = problem.fix.replace(", or use other GPUs with --gpus", "")  # it does already
+            yield check, replace(problem, severity=Severity.WARNING, message=message, fix=fix)
         else:
             named = isinstance(job.gpus, tuple)
             yield check, problem if named else replace(problem, fix=_leaving_out(problem.fix, left, is_alone))

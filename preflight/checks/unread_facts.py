@@ -8,7 +8,7 @@ from typing import Any
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.registry import CheckFunction
 from preflight.facts.gpu import Gpu
-from preflight.facts.host import HostFacts
+from preflight.facts.host import HostFacts, Identity
 from preflight.facts.missing import Missing
 
 REPORTED_ELSEWHERE = ("gpu-lost", "reset-required")  # one finding (GPU003), not one per value
@@ -76,6 +76,11 @@ def fix_missing(missing: Missing) -> str:
 def name_of(gpu: Gpu) -> str:
     """Return the model, for messages."""
     return "a GPU of unknown model" if isinstance(gpu.name, Missing) else gpu.name
+
+
+def is_container(identity: Identity) -> bool:
+    """Return whether the host is a container, whose root may not touch the machine's kernel."""
+    return identity.container != "wsl2" and bool(identity.container or not identity.initial_pid_namespace)
 
 
 _RUNTIMES = ("docker", "podman", "libpod", "containerd")

@@ -164,7 +164,7 @@ from launcher.config.command_config import read_command
         (
             "ps -i none.yaml",
             "--inventory: none.yaml does not exist",
-            "gpulaunch init -i FILE --hosts HOSTS writes one",
+            "gpulaunch init -i none.yaml --hosts HOSTS",
         ),
         ("ps --identity-file=~root/none.pem", "--identity-file: /", "name a file that exists"),
         ("preflight --from none.json", "--from: none.json does not exist", "name a file that exists"),

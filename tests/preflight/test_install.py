@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from preflight.checks.install import install_command
-from preflight.checks.runner import check_host
+from preflight.checks.runner import check_cluster, check_host
 from preflight.checks.wheels import find_wheel_index
 from preflight.facts.host import HostFacts, PythonEnv
 from preflight.job import Expect, Job
@@ -111,6 +111,57 @@ def test_what_an_interpreter_lacks_to_install_packages_comes_first(facts: dict[s
     assert _fix_of(_host(**changes, **{"identity.uid": 1000}), "ENV003").startswith(first)
     as_root = first.replace("sudo ", "")
     assert _fix_of(_host(**changes, **{"identity.uid": 0}), "ENV003").startswith(as_root)
+
+
+@pytest.mark.parametrize(
+    ("installed", "words"),
+    [
+        ({"torch": "2.13.0+cpu"}, "install torch==2.13.0+cu126 --index-url"),
+        (
+            {"torch": "2.13.0", "torchvision": "0.28.0", "torchaudio": "2.11.0+cpu", "numpy": "1.26.4"},
+            "install torch==2.13.0+cu126 torchvision==0.28.0+cu126 torchaudio==2.11.0+cu126 --index-url",
+        ),
+        ({"torch": "2.13.0a0+gitabc"}, "install --force-reinstall torch --index-url"),  # no wheel of it
+        (
+            {"torch": "2.2.1", "torchvision": "0.17.1"},
+            "install --force-reinstall torch torchvision --index-url",
+        ),
+    ],
+    ids=str,
+)
+def test_the_release_that_is_installed_stays_where_the_index_has_it(
+    installed: dict[str, str], words: str
+) -> None:
+    """A newer one would fit neither the other hosts nor the torchvision that was built with it."""
+    facts = _host(**{"python.packages": {"accelerate": "1.8", **installed}, "python.torch_cuda": "cpu"})
+    assert words in _fix_of(facts, "ENV003")
+
+
+def _same(code: str, **hosts: dict[str, Any]) -> str:
+    facts = {name: host({"identity.machine": "x86_64", **changes}, name) for name, changes in hosts.items()}
+    (found,) = (item for item in check_cluster(facts, Job(), ()) if item.code == code)
+    return found.fix
+
+
+def test_hosts_get_one_build_of_torch_that_runs_on_all_of_them() -> None:
+    """The wheel of one host is of no use on another one whose driver is too old for it."""
+    new = {"python.packages": {"torch": "2.13.0+cu130"}}
+    old = {"python.packages": {"torch": "2.12.0+cu126"}, "driver.version": "550.90.07"}
+    fix = _same("SAME001", a=new, b=new, c=old)
+    assert fix == (
+        "on a, b, c: /home/ana/venv/bin/python -m pip install torch==2.13.0+cu126 "
+        "--index-url https://download.pytorch.org/whl/cu126"
+    )
+
+
+def test_a_package_that_differs_is_installed_where_it_differs_in_the_version_of_most() -> None:
+    most, one = (
+        {"python.packages": {"torch": "2.13.0", "accelerate": version}} for version in ("1.6.0", "1.9.0")
+    )
+    other = {**one, "python.executable": "/opt/my env/bin/python"}
+    assert _same("SAME003", a=most, b=most, c=other) == (
+        "on c: '/opt/my env/bin/python' -m pip install accelerate==1.6.0"
+    )
 
 
 def test_without_a_known_driver_no_index_is_guessed() -> None:

@@ -115,11 +115,14 @@ def connect_failure(endpoint: Endpoint, failures: list[OSError]) -> HostError:
     where = f"{endpoint.address} port {endpoint.port}"
     if any(isinstance(failure, TimeoutError) for failure in failures):
         message = f"no answer from {where} within {endpoint.reach_timeout_s:g} s"
-        fix = "is it up, and its port open in the firewall? A slow link: ConnectTimeout 20 in ~/.ssh/config"
+        fix = (
+            f"nc -vz {endpoint.address} {endpoint.port} must connect: is the host up, its firewall open, a "
+            "VPN needed? A slow link: ConnectTimeout 20 in ~/.ssh/config"
+        )
         return ConnectionTimedOut(endpoint.name, message, fix)
     if any(isinstance(failure, ConnectionRefusedError) for failure in failures):
         message = f"{where} refused the connection: nothing listens on it"
-        return ConnectionRefused(endpoint.name, message, "is sshd running on it, and is this its port?")
+        return ConnectionRefused(endpoint.name, message, NOT_LISTENING)
     said = failures[-1].strerror or str(failures[-1])
     if failures[-1].errno in (errno.EHOSTUNREACH, errno.ENETUNREACH):
         fix = "is the host up? If so, check the network and its routes"
@@ -127,6 +130,7 @@ def connect_failure(endpoint: Endpoint, failures: list[OSError]) -> HostError:
     return HostError(endpoint.name, f"cannot connect to {where}: {said}")
 
 
+NOT_LISTENING = "is its port right (a rented machine may change it)? On the host: systemctl status ssh"
 TRY_PROXY = "try its ProxyCommand of ~/.ssh/config by hand"
 
 

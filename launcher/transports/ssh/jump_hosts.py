@@ -18,6 +18,7 @@ from launcher.errors import (
 from launcher.local.descriptors import is_exhausted
 from launcher.local.fanout_places import released_place
 from launcher.transports.base import Endpoint
+from launcher.transports.ssh.dial import NOT_LISTENING
 from launcher.transports.ssh.transport import SshTransport
 
 Opened: TypeAlias = tuple[SshTransport, Callable[[], None]]
@@ -124,7 +125,7 @@ def _forward_error(message: str, hop: str) -> tuple[type[HostError], str]:
     """Choose class and fix by the jump host's words: sshd passes on strerror, gai_strerror or its own."""
     words = message.lower()
     if "refused" in words:
-        return ConnectionRefused, "is sshd running on it, and is this its port?"
+        return ConnectionRefused, NOT_LISTENING
     if "timed out" in words:
         return ConnectionTimedOut, _NO_ANSWER
     if "name or service" in words or "resol" in words:
