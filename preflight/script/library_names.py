@@ -158,6 +158,10 @@ GONE: dict[str, tuple[str, tuple[int, ...], str]] = {
     "transformers.TextDataset": ("transformers", (5,), "load_dataset() of datasets"),
     "transformers.LineByLineTextDataset": ("transformers", (5,), "load_dataset() of datasets"),
     "peft.prepare_model_for_int8_training": ("peft", (0, 10), "prepare_model_for_kbit_training"),
+    "torch._six.inf": ("torch", (2,), "from torch import inf"),
+    "torch._six.container_abcs": ("torch", (2,), "import collections.abc as container_abcs"),
+    "torch._six.string_classes": ("torch", (2,), "string_classes = (str, bytes)"),
+    "torch._six.int_classes": ("torch", (2,), "int_classes = int"),
     "torch._six": ("torch", (2,), "the types of Python itself"),
 }
 """Names that a library has no longer: of which, since when, and what replaces each."""

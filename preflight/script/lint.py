@@ -119,11 +119,22 @@ def _read_rest(
     return tuple(names)
 
 
+_MISTAKES = (
+    (r"\n(?:<{7}|={7}|>{7})", "keep one side of the merge, and remove its <<<<<<<, ======= and >>>>>>>"),
+    (r"\basync *=", "non_blocking= in place of async=, which is a keyword from Python 3.7 on"),
+    (r"\n(?:print|exec) [^=(]|\nexcept [\w.]+, ", "write it for Python 3: this is Python 2"),
+    (r"indent", "indent the line as the block that it belongs to"),
+)
+"""What a line that is not Python often has, and what to do about it."""
+
+
 def _not_python(path: str, error: SyntaxError) -> LintResult:
     """A script that is not Python was not judged, and that is not a pass."""
     place = CodeLocation(path, error.lineno or 1, max(1, error.offset or 1))
     is_batch = path.endswith((".sh", ".bash", ".sbatch", ".slurm", ".job", ".sub"))
-    fix = "lint the script that it starts" if is_batch else f"python -m py_compile {path} shows the place"
+    line = (error.text or "").strip()
+    known = (fix for form, fix in _MISTAKES if re.search(form, f"{error.msg}\n{line}"))
+    fix = "lint the script that it starts" if is_batch else next(known, "repair the line, or that before it")
     fix = f"gpulaunch diagnose {path} judges a log" if path.endswith((".log", ".out", ".err")) else fix
     found = LintFinding("P100", Level.ERROR, place, RULES["P100"].title, f"not Python: {error.msg}", fix)
     return LintResult((found,), (f"{place}: not Python: {error.msg}",), (path,))

@@ -143,7 +143,7 @@ def test_what_only_the_compiler_refuses_is_not_python(lines: str, line: int, sai
         ("out/run.log", "gpulaunch diagnose out/run.log judges a log"),
         ("slurm-7.out", "gpulaunch diagnose slurm-7.out judges a log"),
         ("job.sh", "lint the script that it starts"),
-        ("train.py", "python -m py_compile train.py shows the place"),
+        ("train.py", "repair the line, or that before it"),
     ],
 )
 def test_what_is_no_script_names_what_reads_it(name: str, fix: str) -> None:

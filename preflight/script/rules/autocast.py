@@ -8,7 +8,7 @@ from preflight.frozen import dataclass
 from preflight.script.interpreter.branch_conditions import MAYBE, OF_SOME
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import TRUE, Dtype, Ref, alternatives, text_of
+from preflight.script.interpreter.values import TRUE, Const, Dtype, Ref, alternatives, text_of
 from preflight.script.rules.own_names import name_of
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import walk
@@ -18,6 +18,7 @@ _VALIDATES = re.compile(
 )
 
 _SAMPLES = re.compile(r"(?:^|_)(?:pipe|pipeline|generate)$")
+_FULL, _OF_ITS_OWN = ("accelerator", Const("no")), "takes no precision from the launch"
 _FOLLOWS = {"trained": "self.compute_loss_context_manager()"}
 _STEPS = frozenset({"backward", "manual_backward", "step"})
 
@@ -46,6 +47,8 @@ def autocast_beside_the_launch(it: Interpreter, event: ScriptEvent) -> Iterator[
         if thing is not None:
             name = "requested" if event.name == "arguments" else "mixed_precision"
             it.requested[event.place] = thing.get(name)
+            if event.name == "lightning" or (event.name, thing.get("requested")) == _FULL:
+                it.note(_OF_ITS_OWN, event.place)
     elif event.name == "autocast":
         training = "no_grad" not in it.contexts and (it.loop_depth or "training" in it.contexts)
         training = training and OF_SOME.union((MAYBE,)).isdisjoint(it.contexts) and not in_validation(it)
@@ -69,17 +72,18 @@ def autocast_beside_the_launch(it: Interpreter, event: ScriptEvent) -> Iterator[
         words = {text_of(item) for item in alternatives(requested)}
         for place, name in it.autocasts.items():
             mine = {"float16": "fp16", "bfloat16": "bf16"}.get(name, "no")
-            of_lightning = mine == "bf16" and where in it.notes.get(DecidedBy("lightning"), ())
-            if mine in words or mine == "no" or (of_lightning and words == {"no"}):
+            full = mine == "bf16" and where in it.notes.get(_OF_ITS_OWN, ())
+            if mine in words or mine == "no" or (full and words == {"no"}):
                 continue  # which takes no precision from the launch: a part in bf16 beside float32 is right
-            known = ", ".join(sorted(word for word in words if word)) or "whatever the launch says"
-            message = f"autocast is {mine}, and the mixed precision of the launch is {known}"
+            known = ", ".join(sorted(word for word in words if word))
+            beside = f"mixed precision of the launch is {known}" if known else "rest is as the launch says"
+            message = f"autocast is {mine}, and the {beside}"
             follows = (
                 _FOLLOWS.get(event.name)
                 or f"{name_of(it, 'accelerator', it.frame) or 'accelerator'}.autocast()"
             )
-            beside = place.path == event.place.path  # where the Accelerator has its name
-            fix = f"{follows}, or leave it to the launch" if beside else "remove it: the launch decides"
+            named = place.path == event.place.path  # where the Accelerator has its name
+            fix = f"{follows}, or leave it to the launch" if named else "remove it: the launch decides"
             yield RuleHit(place, message, fix, Level.WARNING, (where,))
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import MAYBE
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
@@ -69,8 +70,12 @@ def scaler_of_bf16(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
             return  # P106 or P101 judge its weights
         for place in dict.fromkeys(it.notes.get(_SCALES, ())):
             message = "this scaler scales the loss of a forward in bf16, which needs no scale"
-            fix = "leave it out, or GradScaler(enabled=False)"
+            source, named = it.sources.get(it.notes[_BF16][0].path), None
+            if source is not None:
+                named = _NAMED.search(source.lines[it.notes[_BF16][0].line - 1])
+            fix = f"GradScaler(enabled={named[1]} == torch.float16)" if named else "leave it out"
             yield RuleHit(place, message, fix, Level.WARNING, (it.notes[_BF16][0],))
 
 
+_NAMED = re.compile(r"\bdtype=((?:self\.|args\.)?\w+)(?=[,)])")  # a dtype that the script chooses
 _SCALES, _BF16, _OTHERS = "a scaler scales", "autocast to bf16", "autocast to another dtype"

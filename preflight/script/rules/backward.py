@@ -1,5 +1,6 @@
 """Rule P124: a backward() that goes around who scales the loss."""
 
+import ast
 import re
 from collections.abc import Iterator
 
@@ -10,6 +11,7 @@ from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import NONE, TRUE, Const, HeapObject, Ref, alternatives, text_of
 from preflight.script.rules.autocast import DecidedBy
+from preflight.script.rules.own_names import name_of
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 _PLAIN_BESIDE_SCALED = r"\.backward\(\w+[^\n]*\n\s*else:\n(?:[^\n]*\n)?[^\n]*\.backward\(\)\s*$"
@@ -53,7 +55,7 @@ def backward_around_accelerate(it: Interpreter, event: ScriptEvent) -> Iterator[
         who = text_of(accelerator.get("who", Const("accelerate")))
         when = f"with {flag}=fp16" if flag else "under fp16"
         message = f"{who} does not see this backward(), and {when} its scaler then fails"
-        fix = text_of(accelerator.get("how")) or "accelerator.backward(loss)"
+        fix = _own(it, event, text_of(accelerator.get("how")) or "accelerator.backward(loss)")
         yield RuleHit(event.place, message, fix, level)
         return
     above = "\n".join(it.source.lines[max(0, event.place.line - 5) : event.place.line])
@@ -62,7 +64,7 @@ def backward_around_accelerate(it: Interpreter, event: ScriptEvent) -> Iterator[
     preparing = [thing for thing in named if thing.kind == "accelerator" and thing.get("prepares") != NONE]
     if any(not _precisions(thing) <= {"no", "bf16", "fp8"} for thing in preparing):
         message = "accelerate does not see this backward(): no scaling under fp16, no DeepSpeed engine"
-        yield RuleHit(event.place, message, "accelerator.backward(loss)", Level.WARNING)
+        yield RuleHit(event.place, message, _own(it, event, "accelerator.backward(loss)"), Level.WARNING)
 
 
 def _around_the_trainer(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
@@ -72,7 +74,19 @@ def _around_the_trainer(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit
         return  # which branch runs is up to the Trainer; backward(loss) is of its accelerator
     if Const("fp16") in it.requested.values() and "deepspeed" not in text and "fsdp" not in text:
         message = "the Trainer does not see this backward(), and its fp16 scaler then fails"
-        yield RuleHit(event.place, message, "self.accelerator.backward(loss)", Level.ERROR)
+        fix = _own(it, event, "self.accelerator.backward(loss)")
+        yield RuleHit(event.place, message, fix, Level.ERROR)
+
+
+def _own(it: Interpreter, event: ScriptEvent, how: str) -> str:
+    """Return the call that is to take the place of a backward(), with what the script calls its things."""
+    owner, _, call = how.partition(".")
+    node = event.call.node if event.call is not None else None
+    given: list[ast.AST] = [*node.args, *node.keywords] if node is not None else []
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
+        given.insert(0, node.func.value)
+    words = ", ".join(map(ast.unparse, given)) or "loss"
+    return f"{name_of(it, owner, it.frame) or owner}.{call.replace('(loss', f'({words}')}"
 
 
 def _named_things(it: Interpreter) -> list[HeapObject]:

@@ -30,6 +30,9 @@ _OF_LIBRARIES = frozenset(
 """Methods of models of transformers, diffusers and peft that torch.nn.Module has not."""
 
 
+_MAY_WRAP = re.compile(r"(?m)^ *(?:el)?if [^\n]*:\n(?:[^\n]*\n){0,3}?[^\n]*(?:DistributedDataParallel|DDP)\(")
+
+
 @rule("C501", "wrapper attribute")
 def not_of_the_wrapper(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """A method of the model is called on the DistributedDataParallel around it.
@@ -53,7 +56,9 @@ def not_of_the_wrapper(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
         return
     if not ddp and it.sources.mention(_OTHER_WAYS):
         return
-    fix = f"{owner}.module.{name}(...)" if ddp else f"accelerator.unwrap_model({owner}).{name}(...)"
+    asked = it.sources.mention(_MAY_WRAP)  # one process, which wraps nothing, has no .module
+    inner = f'getattr({owner}, "module", {owner})' if asked else f"{owner}.module"
+    fix = f"{inner}.{name}(...)" if ddp else f"accelerator.unwrap_model({owner}).{name}(...)"
     message = f"DistributedDataParallel around the model has no attribute {name}"
     yield RuleHit(event.place, message, fix, Level.WARNING)
 

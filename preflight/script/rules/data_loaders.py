@@ -33,7 +33,7 @@ from preflight.script.interpreter.values import (
 from preflight.script.libraries.data_loaders import OF_PARTS, ONE_EPOCH, divides
 from preflight.script.rules.certainty import doubted
 from preflight.script.rules.method_calls import has_unknown_call, note_call, owners_of
-from preflight.script.rules.own_names import assigned_name
+from preflight.script.rules.own_names import assigned_name, divided
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import all_names
 from preflight.script.syntax_trees import walk
@@ -50,13 +50,9 @@ _BY_CHANCE = re.compile(
     r"rand|shuffle|choice|perm|seed|sampl(?!es)|queue|stream|sock|stdin|http|recv|env|kafka|_rng|^rng",
     re.IGNORECASE,
 )
+_FILLS = re.compile(r"^(?:push|append|extend|store|remember)$|_(?:rollout|experience|transition|episode)s?$")
 _OLD_PREFETCH = Const(2)  # prefetch_factor's default before torch 2.0, which allowed it without workers
 _MAX_DEPTH = 3  # datasets in one another that are looked into
-_SAMPLER_FIX = (
-    "sampler = DistributedSampler(dataset); DataLoader(dataset, sampler=sampler), without shuffle=True; "
-    "sampler.set_epoch(epoch) before each epoch"
-)
-
 _LIGHTNING_FIX = "remove use_distributed_sampler=False, or give each DataLoader a DistributedSampler"
 
 
@@ -136,7 +132,8 @@ def _undivided(it: Interpreter, loader: HeapObject) -> RuleHit:
     plain = bool(given) and all(isinstance(item, Const) for value in given for item in alternatives(value))
     if not shuffles and not plain and it.sources.unread():
         level, message = Level.INFO, f"{message}, unless a module that could not be read does it"
-    return RuleHit(loader.place, message, _SAMPLER_FIX, level)
+    iterable = any(_is_iterable(it, item) for item in alternatives(loader.get("dataset")))
+    return RuleHit(loader.place, message, divided(it, loader, iterable=iterable), level)
 
 
 def _is_divided_elsewhere(it: Interpreter, loader: HeapObject, *, again: bool) -> bool:
@@ -154,6 +151,8 @@ def _is_divided_elsewhere(it: Interpreter, loader: HeapObject, *, again: bool) -
         taken = [getattr(node, "iter", node) for node in nodes if type(node) in (ast.For, ast.Assign)]
         helpers = it.functions_named(all_names(part for each in taken for part in walk(each)))
         nodes += [node for each in helpers for node in walk(each)]
+        if any(_FILLS.search(getattr(node, "name", None) or "") for node in nodes):
+            return True  # with what the rank itself has seen
         parts = (name for name in all_names(nodes) if "worker" not in name.lower())
         return any(map(OF_PARTS.search, parts))
     parser = it.sources.parser
@@ -258,7 +257,7 @@ def _conflicts(it: Interpreter, loader: HeapObject, call: Call) -> Iterator[tupl
         ("shuffle", shuffles),
         ("drop_last", truth(call.get("drop_last", 8) or FALSE) is True),
     ):
-        if batches and refused:
+        if batches and refused and not call.maybe.issuperset((keyword, "batch_sampler")):  # of two branches
             fix = f"remove {keyword}=, which the batch_sampler decides"
             yield keyword, f"{keyword}= beside a batch_sampler", fix, True
     if all(_is_iterable(it, item) for item in alternatives(loader.get("dataset"))):

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from preflight import regex as re
-from preflight.script.interpreter.branch_conditions import OF_SOME, SPAWNED, UNCALLED
+from preflight.script.interpreter.branch_conditions import MAYBE, OF_SOME, SPAWNED, UNCALLED
 from preflight.script.interpreter.contexts import SUPPRESS
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
@@ -48,14 +48,15 @@ _SAID = {
     ),
     "removal": (
         "every rank removes this file, and all but the first find that it is gone",
-        "if rank == 0: before it, or pathlib.Path(...).unlink(missing_ok=True)",
+        "if {first}: before it, or pathlib.Path(...).unlink(missing_ok=True)",
     ),
     "download": (
         "every rank downloads this into one place, at the first run",
-        "rank 0 first: download=rank == 0, a barrier, and the others after it",
+        "rank 0 first: download={first}, a barrier, and the others after it",
     ),
 }
 _FETCHED = "downloaded by some ranks first"
+_GROUP = "a group on every path"
 
 
 @rule("R405", "write", "early write", "process group", "accelerator", "joined", "train", "end")
@@ -80,6 +81,9 @@ def one_file_of_every_rank(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
             level = doubted(it, hit, "R405").level if event.what in _SAID else Level.INFO  # the same by all
             it.held_back.setdefault("R405", []).append(replace(hit, level=level))
     elif event.name != "end":
+        if event.name == "process group" and event.call and MAYBE not in it.contexts:
+            tests = (ast.unparse(test) for test in _tests_around(it, event.call.node) if test)
+            it.note(_GROUP, *([] if any("__name__" not in test for test in tests) else [event.place]))
         by_launch = event.name != "train" or (it.target.processes or 1) > 1
         if by_launch and it.contexts.count(SPAWNED) + it.contexts.count(UNCALLED) == 0:
             it.note(JOINED, event.place)
@@ -109,7 +113,8 @@ def _of_all(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     if event.what in _SAID:
         tests = " ".join("exists" if test is None else ast.unparse(test) for test in around)
         level = Level.INFO if SUPPRESS in it.contexts or re.search(_EXISTS, tests) else Level.WARNING
-        yield RuleHit(event.place, *_SAID[event.what], level)
+        message, fix = _SAID[event.what]
+        yield RuleHit(event.place, message, fix.format(first=_first_rank(it)), level)
         return
     message = "every rank writes this file, and no path by rank or branch of rank 0 keeps them apart"
     level = Level.WARNING
@@ -133,6 +138,8 @@ def _first_rank(it: Interpreter) -> str:
         return f"{name}.{_FIRST_RANK[kind][0]}"
     kinds = {thing.kind for thing in it.state.heap.values()}
     words = (unnamed for kind, (_, unnamed) in _FIRST_RANK.items() if kind in kinds)
+    if not it.notes.get(_GROUP):  # get_rank() stops where a script runs, or is still, in one process
+        return next(words, "rank == 0" if it.target.spawns else 'int(os.environ.get("RANK", 0)) == 0')
     return next(words, "torch.distributed.get_rank() == 0")
 
 

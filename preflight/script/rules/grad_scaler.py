@@ -25,6 +25,7 @@ from preflight.script.interpreter.values import (
 from preflight.script.libraries.models import trained_dtype
 from preflight.script.rules.autocast import in_validation
 from preflight.script.rules.data_loaders import only_measures
+from preflight.script.rules.own_names import name_of, step_at
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import all_names
 from preflight.script.syntax_trees import walk
@@ -145,7 +146,9 @@ def clipping_scaled_gradients(it: Interpreter, event: ScriptEvent) -> Iterator[R
             if not words <= {"no", "bf16", "fp8"} and accelerator.get("sharded") != TRUE:
                 who = text_of(accelerator.get("who", Const("accelerate")))
                 message = f"torch's clip_grad_norm_ clips gradients that {who}'s fp16 has scaled"
-                fix = _CLIPS.get(who or "", "accelerator.clip_grad_norm_(...)")
+                name = name_of(it, "accelerator", it.frame) or "accelerator"
+                given = ast.unparse(event.call.node).partition("(")[2] if event.call else "...)"
+                fix = _CLIPS.get(who or "", f"{name}.clip_grad_norm_({given}")
                 yield RuleHit(event.place, message, fix, Level.WARNING)
             continue
         if it.state.scaled and not _unscaled(it, model):
@@ -155,9 +158,10 @@ def clipping_scaled_gradients(it: Interpreter, event: ScriptEvent) -> Iterator[R
 
 
 def _clipped_scaled(it: Interpreter, event: ScriptEvent) -> RuleHit:
-    message = "gradients are clipped before scaler.unscale_(optimizer), so while they are scaled"
+    unscale = "{}.unscale_({})".format(*step_at(it, event.place))
+    message = f"gradients are clipped before {unscale}, so while they are scaled"
     level = Level.WARNING if it.notes.get("scaler") else Level.INFO  # off on these GPUs
-    return RuleHit(event.place, message, "call scaler.unscale_(optimizer) first", level)
+    return RuleHit(event.place, message, f"{unscale} before it", level)
 
 
 def _unscaled(it: Interpreter, model: Ref | None) -> bool:

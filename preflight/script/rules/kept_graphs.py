@@ -53,7 +53,15 @@ def graph_kept_from_turn_to_turn(it: Interpreter, event: ScriptEvent) -> Iterato
         if isinstance(kept, ast.Expr) and "maxlen" in it.source.text:
             continue  # the latest few
         message = "this keeps the graph of every batch's loss"
-        yield RuleHit(it.place(kept), message, "loss.item(), or loss.detach()", Level.WARNING)
+        yield RuleHit(it.place(kept), message, f"{_kept(kept)}.detach()", Level.WARNING)
+
+
+def _kept(node: ast.stmt) -> str:
+    """Return what a statement adds or collects; detach() of it stays a tensor, which later lines may need."""
+    value: ast.AST = getattr(node, "value", node)
+    value = value.right if isinstance(node, ast.Assign) and isinstance(value, ast.BinOp) else value
+    value = value.args[0] if isinstance(node, ast.Expr) and isinstance(value, ast.Call) else value
+    return f"({ast.unparse(value)})" if isinstance(value, ast.BinOp) else ast.unparse(value)
 
 
 def _lets_go(it: Interpreter, thing: HeapObject) -> bool:
@@ -111,7 +119,14 @@ def _kept_losses(kinds: ByKind) -> list[ast.stmt]:
                 if isinstance(node, ast.Assign) and names_in(node.targets) & losses:
                     losses |= _operands(node.value)
             losses -= _given_anew(own, losses)
-            found += [node for node in own if _keeps(node, losses, loop, fed)] if losses else []
+            outer = next((around for node, around in statements if node is loop), None)
+            of_batch = is_of_data(getattr(outer, "iter", loop)) and not is_of_data(
+                getattr(loop, "iter", loop)
+            )
+            turns = (
+                outer if outer is not None and of_batch else loop
+            )  # what a batch empties, it keeps no longer
+            found += [node for node in own if _keeps(node, losses, turns, fed)] if losses else []
     return found
 
 

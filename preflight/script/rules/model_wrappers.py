@@ -26,6 +26,7 @@ from preflight.script.interpreter.values import (
 from preflight.script.libraries.collectives import AROUND, OWNED, UNSYNCED
 from preflight.script.libraries.pytorch import trained_models
 from preflight.script.rules.collectives import is_shared
+from preflight.script.rules.own_names import called_at
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 
@@ -106,7 +107,7 @@ def _learning_at_unlike_rates(it: Interpreter, event: ScriptEvent) -> Iterator[R
     alone = () if it.notes.get(_SCHEDULED) else it.notes.get(_BY_RANK_0, ())[:1]
     if alone and not it.sources.mention(_SETS_RATE):
         message = "rank 0 alone changes its learning rate, and the weights of the ranks part"
-        yield RuleHit(alone[0], message, "scheduler.step() on every rank", Level.WARNING)
+        yield RuleHit(alone[0], message, f"{called_at(it, alone[0])} on every rank", Level.WARNING)
 
 
 _SCHEDULED, _BY_RANK_0 = "all ranks step a scheduler", "rank 0 steps a scheduler"

@@ -42,9 +42,16 @@ def named(node: ast.AST) -> str:
 
 
 def names_of(node: ast.AST) -> list[str]:
-    """Return the names whose numbers code asks; `out.shape`, `out is None` and `"aux" in out` ask none."""
+    """Return the names whose numbers code asks; `out.shape`, `out is None` and `"aux" in out` ask none.
+
+    Nor does the `x` of a lambda or comprehension ask what has that name outside.
+    """
     forms = of_form(parts := walk(node))
-    return [part.id for part in parts if type(part) is ast.Name and id(part) not in forms]
+    bound = [part.target for part in parts if type(part) is ast.comprehension]
+    inner = {part.id for item in bound for part in walk(item) if type(part) is ast.Name}
+    inner |= {part.arg for part in parts if type(part) is ast.arg}
+    names = (part for part in parts if type(part) is ast.Name and part.id not in inner)
+    return [name.id for name in names if id(name) not in forms]
 
 
 def of_form(parts: Iterable[ast.AST]) -> set[int]:

@@ -2,10 +2,15 @@
 
 import ast
 
+from preflight import regex as re
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import alternatives
+from preflight.script.interpreter.values import HeapObject, alternatives
 
+_WRITTEN = re.compile(r"([\"'])cuda:\d+\1")
+_SCALES = re.compile(r"([\w.]+)\.scale\(")
+_DIVIDES = {"accelerator": "prepare", "fabric": "setup_dataloaders"}
+"""What gives each rank its part of a loader, by what makes the ranks."""
 _MANY = (ast.Dict, ast.DictComp, ast.List, ast.ListComp, ast.Tuple)
 
 
@@ -36,3 +41,73 @@ def assigned_name(it: Interpreter, place: CodeLocation, *, of_module: bool = Fal
             maker = ast.unparse(node.value.func) if isinstance(node.value, ast.Call) else ""
             return f"{name}.sampler" if name and maker.endswith("Loader") else name
     return ""
+
+
+def call_at(it: Interpreter, place: CodeLocation) -> ast.Call | None:
+    """Return the call at a place."""
+    return next((node for node, at in _calls_from(it, place) if at == place), None)
+
+
+def called_at(it: Interpreter, place: CodeLocation) -> str:
+    """Return the words of a call at a place."""
+    node = call_at(it, place)
+    return ast.unparse(node) if node is not None else "it"
+
+
+def _calls_from(it: Interpreter, place: CodeLocation) -> list[tuple[ast.Call, CodeLocation]]:
+    source = it.sources.get(place.path)
+    calls = it.sources.parser.of_kinds(source.tree, ast.Call) if source is not None else []
+    behind = sorted((node for node in calls if node.lineno >= place.line), key=lambda each: each.lineno)
+    return [(node, source.place(node)) for node in behind] if source is not None else []
+
+
+def step_at(it: Interpreter, place: CodeLocation) -> tuple[str, str]:
+    """Return the names of the scaler and optimizer of a step at a place, or else of the next behind it."""
+    for node, at in _calls_from(it, place):
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "step":
+            owner = ast.unparse(node.func.value)
+            if node.args and "scal" in owner.lower():
+                return owner, ast.unparse(node.args[0])
+            if at == place:
+                source = it.sources.get(place.path)
+                before = "\n".join(source.lines[: place.line]) if source is not None else ""
+                return next(reversed(_SCALES.findall(before)), "scaler"), owner
+    return "scaler", "optimizer"
+
+
+def local_rank(it: Interpreter) -> str:
+    """Return the number of a rank's GPU in words that can run."""
+    return "rank" if it.target.spawns else 'int(os.environ["LOCAL_RANK"])'
+
+
+def own_device(it: Interpreter, place: CodeLocation, frame: int | None) -> str:
+    """Return the rank's own device in words that can run at a place, of a frame or else of its module."""
+    if not place.path.endswith(".py"):  # of a configuration, in which nothing runs
+        return "no GPU's number in this file: the script that reads it takes it from LOCAL_RANK"
+    name = name_of(it, "accelerator", it.modules.get(place.path) if frame is None else frame)
+    if name:
+        return f"{name}.device"
+    source = it.sources.get(place.path)
+    written = _WRITTEN.search(source.lines[place.line - 1]) if source is not None else None
+    if written is None:
+        return f'torch.device("cuda", {local_rank(it)})'
+    own = "rank" if it.target.spawns else "os.environ.get('LOCAL_RANK', 0)"  # which one process lacks
+    return f'f"cuda:{{{own}}}" in place of {written[0]}'
+
+
+def divided(it: Interpreter, loader: HeapObject, *, iterable: bool) -> str:
+    """Return what gives each rank its part of a loader, by what the script makes its ranks with."""
+    name = assigned_name(it, loader.place).removesuffix(".sampler")
+    made = {thing.kind for thing in it.state.heap.values()}
+    for kind in _DIVIDES.keys() & made:
+        call = f"{name_of(it, kind, it.frame) or kind}.{_DIVIDES[kind]}"
+        return f"{name} = {call}({name})" if name else f"{call}(...) of what this returns"
+    if iterable:
+        return "itertools.islice(items, dist.get_rank(), None, dist.get_world_size()) in __iter__"
+    node = call_at(it, loader.place)
+    given = {word.arg: ast.unparse(word.value) for word in node.keywords} if node is not None else {}
+    data = ast.unparse(node.args[0]) if node is not None and node.args else given.get("dataset", "dataset")
+    instead = next((word for word in ("batch_sampler", "sampler", "shuffle") if word in given), "")
+    instead = f" in place of {instead}={given[instead]}" if instead else ""
+    epochs = f"{name or 'loader'}.sampler.set_epoch(epoch) before each epoch"
+    return f"sampler=DistributedSampler({data}){instead}; {epochs}"

@@ -28,10 +28,10 @@ from preflight.script.libraries.casts import members
 from preflight.script.libraries.models import as_device
 from preflight.script.libraries.training_step import trainings
 from preflight.script.rules.certainty import doubts_of, is_of_one_process
-from preflight.script.rules.own_names import assigned_name, name_of
+from preflight.script.rules.own_names import assigned_name, local_rank, own_device
 from preflight.script.rules.registry import Level, RuleHit, rule
 
-_MAP_FIX = 'remove device_map, or device_map={"": PartialState().process_index}'
+_MAP_FIX = 'remove device_map, or device_map={"": PartialState().local_process_index}'
 _NAMED_BY_DDP = "device named by ddp"
 _SEEN_GPUS = "visible devices"
 _OWN_GPU = "own gpu"  # a rank that sees one GPU only, chosen by its rank: to this rank it is GPU 0
@@ -122,7 +122,7 @@ def one_gpu_for_all_ranks(it: Interpreter, event: ScriptEvent) -> Iterator[RuleH
         yield RuleHit(
             place,
             message,
-            _own_device(it, place, it.frame if place.path == event.place.path else None),
+            own_device(it, place, it.frame if place.path == event.place.path else None),
             level,
             used,
         )
@@ -137,7 +137,7 @@ def _never_replaced(it: Interpreter, level: Level) -> Iterator[RuleHit]:
             message = f"every rank uses GPU {key.device.index}"
             for place in dict.fromkeys(spot for spot in places if _is_used(it, spot)):
                 sites = tuple(spot for spot in it.notes.get(_SiteOf(place), ()) if spot.line != place.line)
-                yield RuleHit(place, message, _own_device(it, place, None), level, sites)
+                yield RuleHit(place, message, own_device(it, place, None), level, sites)
 
 
 def _is_used(it: Interpreter, place: CodeLocation) -> bool:
@@ -147,18 +147,6 @@ def _is_used(it: Interpreter, place: CodeLocation) -> bool:
         return True
     word = re.compile(rf"\b{assigned}\b")
     return sum(len(word.findall(source.text)) for source in it.sources.files()) > 1
-
-
-def _own_device(it: Interpreter, place: CodeLocation, frame: int | None) -> str:
-    """Return the rank's own device in words that can run at a place, of a frame or else of its module."""
-    if not place.path.endswith(".py"):  # of a configuration, in which nothing runs
-        return "no GPU's number in this file: the script that reads it takes it from LOCAL_RANK"
-    name = name_of(it, "accelerator", it.modules.get(place.path) if frame is None else frame)
-    return f"{name}.device" if name else f'torch.device("cuda", {_local_rank(it)})'
-
-
-def _local_rank(it: Interpreter) -> str:
-    return "rank" if it.target.spawns else 'int(os.environ["LOCAL_RANK"])'
 
 
 @rule("D202", "cuda", "accelerator", "arguments", "set device")
@@ -345,7 +333,7 @@ def process_group_without_a_device(it: Interpreter, event: ScriptEvent) -> Itera
         level = _level(it) or Level.WARNING  # of ranks that the script starts
         if not placed and not it.notes.get(_OWN_GPU):
             message = "no rank sets its device: all of them use the first GPU" + (" too" if meets else "")
-            fix = f"torch.cuda.set_device({_local_rank(it)}) after this"
+            fix = f"torch.cuda.set_device({local_rank(it)}) after this"
             level = (
                 Level.WARNING if named or meets else level
             )  # DDP stops at a model that is not where it says
@@ -383,7 +371,9 @@ def data_parallel_in_a_launch(it: Interpreter, event: ScriptEvent) -> Iterator[R
         if MAYBE in it.contexts and _WRAPPED_FOR_RANKS.search(below):
             level = Level.INFO  # ranks take the branch beside it
         message = "DataParallel uses every GPU from each rank"
-        yield RuleHit(event.place, message, "accelerate, or DistributedDataParallel", level)
+        name = assigned_name(it, event.place) or "model"
+        fix = f"one process alone (--gpus 1), or a process group and {name} = DistributedDataParallel({name})"
+        yield RuleHit(event.place, message, fix, level)
 
 
 _WRAPPED_FOR_RANKS = re.compile(

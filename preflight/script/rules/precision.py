@@ -16,6 +16,7 @@ from preflight.script.rules.registry import Level, RuleHit, rule
 _STEPS = ("train", "scaler step", "step")
 _SAFE_EPS = 1e-6
 _UNSCALES = re.compile(r"\s*(?:[\w.]+\._unscale_grads_ = |def _unscale_grads_\(|setattr\()")
+_AT_LOAD = "dtype=torch.float32 (torch_dtype= before transformers 4.56)"
 _FLOAT32 = (
     "load with dtype=torch.float32 and keep the mixed precision; too big: PEFT, whose adapters stay float32"
 )
@@ -158,7 +159,7 @@ def dtype_left_to_the_checkpoint(it: Interpreter, event: ScriptEvent) -> Iterato
             continue
         message = "no dtype is named, so the checkpoint decides it, and fp16 mixed precision needs float32"
         spots = training.switched_at()
-        yield RuleHit(_place(dtype, training), message, "dtype=torch.float32", Level.WARNING, spots)
+        yield RuleHit(_place(dtype, training), message, _AT_LOAD, Level.WARNING, spots)
 
 
 @rule("P104", *_STEPS)
@@ -259,8 +260,12 @@ def trl_casts_adapters_of_a_quantized_base(it: Interpreter, event: ScriptEvent) 
         if training.model.get("forced") != TRUE or training.precisions() != {"fp16"}:
             continue
         message = "TRL casts the adapters of a quantized base to bfloat16, and fp16=True is set"
-        fix = "bf16=True on GPUs that have it, or upcast the trainable parameters after the trainer is built"
-        yield RuleHit(training.model.place, message, fix, Level.ERROR, training.switched_at())
+        fix = (
+            "bf16=True in place of fp16=True; on GPUs without bf16 cast the trainable parameters to float32"
+            " after the trainer is built"
+        )
+        place = next(iter(training.switched_at()), training.model.place)
+        yield RuleHit(place, message, fix, Level.ERROR, (training.model.place,))
 
 
 @rule("P108", "scaler step")

@@ -11,6 +11,7 @@ from preflight.script.interpreter.rank_values import SEEDED, SEEDED_ALIKE
 from preflight.script.libraries.data_loaders import is_drawn
 from preflight.script.rules.files import JOINED
 from preflight.script.rules.own_measures import named
+from preflight.script.rules.own_names import called_at
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import all_names
 from preflight.script.syntax_trees import walk
@@ -23,7 +24,9 @@ _MESSAGE = "each rank divides the data in its own way: some validate on what oth
 _MESSAGE_OF_PARTS = (
     "each rank shuffles in its own way before it takes its part: parts overlap, and samples are left out"
 )
-_FIX = "seed=0, random_state=0 or generator=torch.Generator().manual_seed(0), as the function names it"
+_SEEDS = {r"(?<!\.)\btrain_test_split|model_selection": "random_state=0", "train_test_split": "seed=0"}
+"""What gives a function that divides a seed, by its call; others take a generator."""
+_GENERATOR = "generator=torch.Generator().manual_seed(0)"
 
 
 @rule("R410", "random split", "part by rank", "train", "end")
@@ -61,7 +64,9 @@ def split_of_each_rank(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
     apart = () if it.notes.get(SEEDED_ALIKE) else it.notes.get(_APART, ())
     for place in places:
         if not seeded or place in apart:
-            yield RuleHit(place, _MESSAGE, _FIX, Level.WARNING)
+            call = called_at(it, place)
+            seed = next((seed for form, seed in _SEEDS.items() if re.search(form, call)), _GENERATOR)
+            yield RuleHit(place, _MESSAGE, seed, Level.WARNING)
 
 
 def _is_drawn(it: Interpreter, event: ScriptEvent) -> bool:

@@ -100,4 +100,6 @@ def rendezvous_fixed_by_the_script(it: Interpreter, event: ScriptEvent) -> Itera
     method = text_of(event.call.get("init_method", 1)) if event.call else None
     if method and method.startswith("tcp://") and event.call:
         message = f"ranks meet at {method}, whatever the launch says"
-        yield RuleHit(event.call.at("init_method"), message, "leave init_method out", Level.WARNING)
+        starts = SPAWNED in it.contexts
+        fix = "a free port, chosen once before the ranks are started" if starts else "leave init_method out"
+        yield RuleHit(event.call.at("init_method"), message, fix, Level.WARNING)

@@ -19,6 +19,7 @@ from preflight.script.interpreter.values import (
 from preflight.script.libraries.pytorch import trained_models
 from preflight.script.rules.certainty import doubts_of
 from preflight.script.rules.method_calls import UNSEEN, calls_by_owner, has_unknown_call, note_call, owners_of
+from preflight.script.rules.own_names import step_at
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 _SCALES = r"\.scale\s*\(|(?<!self)\.scale\s*[,)\]]|scaler\w*\s*\.\s*scale\b|[\"']scale[\"']"
@@ -41,8 +42,8 @@ def step_of_a_scaler_that_scales_nothing(it: Interpreter, event: ScriptEvent) ->
         _note_step(it, scaler, event, _STEPPED)
     elif event.name == "end":
         message = "this scaler steps an optimizer, and scale(loss) is never called"
-        fix = "scaler.scale(loss).backward() before it, or optimizer.step() without a scaler"
-        yield from _left_out(it, _STEPPED, "scale", _SCALES, message, fix)
+        advice = "{0}.scale(loss).backward() before it, or {1}.step() without a scaler"
+        yield from _left_out(it, _STEPPED, "scale", _SCALES, message, advice)
 
 
 def _note_step(it: Interpreter, scaler: HeapObject, event: ScriptEvent, note: str) -> None:
@@ -54,7 +55,7 @@ def _note_step(it: Interpreter, scaler: HeapObject, event: ScriptEvent, note: st
 
 
 def _left_out(
-    it: Interpreter, note: str, method: str, form: str, message: str, fix: str
+    it: Interpreter, note: str, method: str, form: str, message: str, advice: str
 ) -> Iterator[RuleHit]:
     """Yield the steps of scalers of which a method is never called.
 
@@ -71,7 +72,7 @@ def _left_out(
     message += ", unless a module that could not be read does it" if unread else ""
     for place in dict.fromkeys((*sure, *doubtful)):
         level = Level.ERROR if place in sure and not unread else Level.WARNING
-        yield RuleHit(place, message, fix, level)
+        yield RuleHit(place, message, advice.format(*step_at(it, place)), level)
 
 
 _UPDATES = (
@@ -108,7 +109,7 @@ def scaler_never_updated(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHi
             _note_step(it, scaler, event, _LEFT)
     elif event.name == "end":
         message = "this scaler steps an optimizer in a loop, and update() is never called"
-        yield from _left_out(it, _LEFT, "update", _UPDATES, message, "scaler.update() after it")
+        yield from _left_out(it, _LEFT, "update", _UPDATES, message, "{0}.update() after it")
 
 
 @rule("P129", "step", "unknown step", "scaler step", "unscale", "backward", "end")
@@ -180,11 +181,11 @@ def _stepped_plainly(it: Interpreter) -> Iterator[RuleHit]:
         return
     if has_unknown_call(it, "unscale", _TAKES_OUT):
         return
-    fix = "scaler.step(optimizer); scaler.update()"
+    advice = "{0}.step({1}); {0}.update()"
     overflows = (place for optimizer, place in calls_by_owner(it, _UNSCALED) if optimizer not in stepped)
     for place in dict.fromkeys(overflows):
         message = "this steps after the scaler's unscale_(), and nothing leaves out the step of an overflow"
-        yield RuleHit(place, message, fix, Level.WARNING)
+        yield RuleHit(place, message, advice.format(*step_at(it, place)), Level.WARNING)
     stepped |= unscaled
     if stepped and it.notes.get("backward of no scaler"):
         return
@@ -194,7 +195,7 @@ def _stepped_plainly(it: Interpreter) -> Iterator[RuleHit]:
     places = (place for optimizer, place in plain if optimizer not in stepped)
     for place in dict.fromkeys(places):
         message = "this steps with gradients that the scaler's scale() has multiplied"
-        yield RuleHit(place, message, fix, Level.WARNING)
+        yield RuleHit(place, message, advice.format(*step_at(it, place)), Level.WARNING)
 
 
 @rule("P134", "unscale", "scaler update")
@@ -221,5 +222,6 @@ def unscaled_twice(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     if it.loop_depth and TRUE in alternatives(before) and not asked and scaler.place in updated:
         level = Level.WARNING if scaler.get("touched") == TRUE else Level.ERROR
         message = "unscale_() runs in each turn of the loop, and update() in some only"
-        fix = "unscale_() beside scaler.step(optimizer), in the turns that step"
+        advice = "{0}.unscale_({1}) beside {0}.step({1}), in the turns that step"
+        fix = advice.format(*step_at(it, event.place))
         yield RuleHit(event.place, message, fix, level)

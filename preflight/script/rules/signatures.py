@@ -40,11 +40,11 @@ def refused_arguments(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     )
     for word in call.kwargs:
         if word not in known and word not in call.maybe:
-            fix = (
-                f"torch.amp.{what.rpartition('.')[2]}"
-                if word.startswith("device") and of_cuda
-                else f"remove {word}="
-            )
+            from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
+
+            near = "".join(f"{name}= in place of it, or " for name in get_close_matches(word, known, 1))
+            moved = word.startswith("device") and of_cuda
+            fix = f"torch.amp.{what.rpartition('.')[2]}" if moved else f"{near}remove {word}="
             yield RuleHit(call.at(word), f"{what} has no argument {word}", fix, Level.ERROR)
             return
     given = call.get(known[0], 0)

@@ -20,6 +20,7 @@ from preflight.script.interpreter.values import (
     alternatives,
 )
 from preflight.script.rules.method_calls import calls_by_owner, note_call
+from preflight.script.rules.own_names import step_at
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 _QUIET = (
@@ -94,7 +95,7 @@ def gradients_never_dropped(it: Interpreter, event: ScriptEvent) -> Iterator[Rul
         sure = [place for made, place in steps if not _is_handed_on(it, made)]
         message = "this steps in a loop, and nothing ever calls zero_grad(): gradients of all batches add up"
         for place in sure[:1]:
-            yield RuleHit(place, message, "optimizer.zero_grad() after step()", Level.WARNING)
+            yield RuleHit(place, message, f"{step_at(it, place)[1]}.zero_grad() after it", Level.WARNING)
 
 
 def _is_handed_on(it: Interpreter, made: CodeLocation) -> bool:

@@ -139,7 +139,9 @@ def _stays_on_cpu(it: Interpreter, model: int, thing: HeapObject) -> bool:
     source, name = it.sources.get(thing.place.path), assigned_name(it, thing.place)
     made = source.lines[thing.place.line - 1] if source else ""
     own = (
-        rf"\b{re.escape(name.removeprefix('self.'))}\b *(?:\.to\(|\.cuda\(|= *\w[\w.]*\()" if name else "(?=)"
+        rf"\b{re.escape(name.removeprefix('self.'))}\b *(?:\.(?:to|to_empty|cuda)\(|= *\w[\w.]*\()"
+        if name
+        else "(?=)"
     )
     again = [found for each in it.sources.files() for found in re.findall(own, each.text)]
     return bool(name) and "device" not in made and len(again) <= 1 and not it.sources.mention(_PREPARES)

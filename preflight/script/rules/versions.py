@@ -113,6 +113,9 @@ def _is_of_trl(it: Interpreter, event: ScriptEvent) -> bool:
     return root_and_last(event.what)[0] == "trl" and "unsloth" not in it.source.text
 
 
+_FIELDS = {"max_seq_length": "max_length"}  # what a configuration calls it
+
+
 def _of_configuration(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """Yield what a trainer of trl is given that its configuration takes."""
     call, last = event.call, root_and_last(event.what)[1]
@@ -121,9 +124,7 @@ def _of_configuration(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     for old in call.kwargs if call and plain and moved is not False else ():
         if old in _OF_CONFIG and call:
             message = f"{last}({old}=) is a TypeError from trl 0.13 on"
-            fix = (
-                f"{old if old != 'max_seq_length' else 'max_length'}= of {last.removesuffix('Trainer')}Config"
-            )
+            fix = f"{_FIELDS.get(old, old)}= of {last.removesuffix('Trainer')}Config"
             yield RuleHit(call.at(old), message, fix, Level.INFO if old in call.maybe else _since(moved))
 
 
@@ -148,7 +149,9 @@ def _tokenizer(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
         level = Level.INFO if "tokenizer" in call.maybe else _since(gone)
         if _may_take_it(it, event):
             level = Level.INFO
-        moved = ", ".join(f"{word}=" for word in call.kwargs if root == "trl" and word in _OF_CONFIG)
+        moved = ", ".join(
+            f"{_FIELDS.get(word, word)}=" for word in call.kwargs if root == "trl" and word in _OF_CONFIG
+        )
         fix = f"processing_class=, and {moved} of {last.removesuffix('Trainer')}Config" if moved else ""
         yield RuleHit(call.at("tokenizer"), message, fix or "processing_class=", level)
 

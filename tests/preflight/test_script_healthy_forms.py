@@ -1,0 +1,106 @@
+"""Forms of public scripts that were blamed although nothing is wrong with them."""
+
+import pytest
+
+from preflight.script.lint import lint
+from preflight.script.rules.registry import Level
+
+_DDP = """
+import os, torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader, DistributedSampler, IterableDataset
+dist.init_process_group("nccl")
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4).cuda())
+opt = torch.optim.AdamW(net.parameters())
+"""
+_STEP = """
+    net(batch.cuda()).sum().backward()
+    opt.step()
+    opt.zero_grad()
+"""
+
+HEALTHY = {
+    "an autocast to bf16 beside a precision that the script itself turns off": """
+import torch
+from accelerate import Accelerator
+acc = Accelerator(mixed_precision="no")
+net, opt = acc.prepare(torch.nn.Linear(4, 4), torch.optim.AdamW([]))
+for batch in range(9):
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        loss = net(torch.ones(4, 4, device="cuda")).sum()
+    acc.backward(loss)
+    opt.step()
+    opt.zero_grad()
+""",
+    "losses of several heads, which each batch gathers anew": """
+import torch
+heads = [torch.nn.Linear(4, 4) for _ in range(3)]
+opt = torch.optim.SGD([p for head in heads for p in head.parameters()])
+for batch in torch.utils.data.DataLoader(range(9)):
+    losses = []
+    for head in heads:
+        opt.zero_grad()
+        loss = head(batch).sum()
+        loss.backward()
+        opt.step()
+        losses.append(loss)
+    print(sum(losses).item())
+""",
+    "a lambda whose x is not that of the batch": _DDP
+    + """
+last = sorted(os.listdir("out"), key=lambda x: int(x))[-1]
+step = int(last)
+items = DataLoader(range(64), sampler=DistributedSampler(range(64)))
+for x in items:
+    net(x.cuda()).sum().backward()
+    opt.step()
+    opt.zero_grad()
+    step += 1
+    if step % 10 == 0:
+        dist.barrier()
+""",
+    "a loader whose options are those of one branch or the other": """
+import sys
+from torch.utils.data import BatchSampler, DataLoader, SequentialSampler
+options = {"num_workers": 2}
+if len(sys.argv) > 1:
+    options["batch_sampler"] = BatchSampler(SequentialSampler(range(9)), 2, False)
+else:
+    options.update(batch_size=4, drop_last=True)
+DataLoader(range(9), **options)
+""",
+    "a model that to_empty() puts on the GPU": """
+import torch
+net = torch.nn.Linear(4, 4)
+net.to_empty(device="cuda")
+opt = torch.optim.SGD(net.parameters())
+for batch in torch.utils.data.DataLoader(range(9)):
+    batch = batch.to("cuda")
+    opt.zero_grad()
+    net(batch).sum().backward()
+    opt.step()
+""",
+    "a store that each rank fills itself": _DDP
+    + """
+class Store(torch.utils.data.Dataset):
+    def __init__(self):
+        self.seen = []
+    def push(self, rollouts):
+        self.seen += rollouts
+    def __len__(self):
+        return len(self.seen)
+    def __getitem__(self, at):
+        return self.seen[at]
+store = Store()
+store.push([torch.ones(4)])
+for batch in DataLoader(store, batch_size=4, shuffle=True):"""
+    + _STEP,
+}
+_WORDS = {"P118", "P139", "R404", "R402", "D210", "R401"}
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_healthy_forms_of_public_scripts_are_not_blamed(name: str) -> None:
+    found = lint(HEALTHY[name], "train.py").findings
+    assert [item for item in found if item.code in _WORDS and item.level is not Level.INFO] == []
