@@ -27,7 +27,7 @@ from preflight.smi_reports.hosts import (
 from preflight.smi_reports.repeated_recordings import DifferentHostsError
 from preflight.smi_reports.several_commands import read_capture
 from preflight.smi_reports.surroundings import cleaned, decoded, plain_text
-from preflight.smi_reports.unsupported_files import RECORD, unrecognised
+from preflight.smi_reports.unsupported_files import RECORD, SCRIPT, unrecognised
 
 __all__ = ["decoded", "parse_hosts"]
 
@@ -37,6 +37,7 @@ EXPECTED = (
     " `dmon`, `lspci -nn`, `dmesg`, `gpustat`, or several of these in one file"
 )
 Facts = dict[str, Any]
+_COMMENT = re.compile(r"^[ \t]*#(?!!).*$", re.MULTILINE)
 
 
 def parse_hosts(text: str, host: str) -> tuple[HostFacts, ...]:
@@ -48,6 +49,7 @@ def parse_hosts(text: str, host: str) -> tuple[HostFacts, ...]:
     """
     if re.match(RECORD, text):
         raise unrecognised(text, EXPECTED)
+    text = _COMMENT.sub("", text) if re.match(SCRIPT, text) else text
     text = cleaned(excerpt(text))
     found = _read_hosts(text)
     if len(found) < 2:

@@ -1,4 +1,4 @@
-"""Lists of processes: the CSV of `--query-compute-apps`, and `fuser` of the device files. Pure."""
+"""Lists of processes: the CSV of `--query-compute-apps`, `fuser` and `lsof` of the device files. Pure."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -17,6 +17,12 @@ ASKED = rf"{HEADER}|--query-(?:compute-)?apps=[^\n]*\bpid\b[^\n]*\n[^\n,]{{1,80}
 BARE_ROW = r"^[^\S\n]*[1-9]\d*, (?!\d+ %)(\[[\w/ ]+\]|[^,\n]+), (\[[\w/ ]+\]|\d+ MiB)[^\S\n]*$"
 _DEVICE_FILE = re.compile(r"^/dev/nvidia(\d{1,4}):(.*(?:\n[^\S\n].*)*)", re.MULTILINE)
 _MAPPED = re.compile(r"[^\S\n](\d{1,10})[^\S\n]+[.\w]{4}m[^\S\n]+(\S+)")
+_OF_LSOF = re.compile(
+    r"^(\S+)[^\S\n]+(\d{1,10})[^\S\n][^\n]{0,80}\bmem[^\S\n]+CHR[^\S\n][^\n]{0,80}/dev/nvidia(\d{1,4})$",
+    re.MULTILINE,
+)
+_SYSTEM = SYSTEM_COMMS | {name[:9] for name in SYSTEM_COMMS}
+"""Whole, and as lsof cuts them."""
 _QUERY = re.compile(r"--query-(?:compute-)?apps=([\w.,]+)")
 
 
@@ -80,12 +86,14 @@ def _rows(names: list[str], lines: Iterable[str], open_: TruncatedLines) -> list
 
 
 def mapped_by(text: str) -> dict[int, dict[int, str]]:
-    """Return {number of a device file: {pid: name}} as `fuser -v` lists those that have one mapped.
+    """Return {number of a device file: {pid: name}} as `fuser -v` and `lsof` list those that have one mapped.
 
     All that compute on a GPU have; monitors open it alone. Desktops and services of NVIDIA are left out.
     """
     found = dict[int, dict[int, str]]()
-    for number, block in _DEVICE_FILE.findall(text):
-        rows = _MAPPED.findall(block)
-        found[int(number)] = {int(pid): name for pid, name in rows if name[:COMM_LENGTH] not in SYSTEM_COMMS}
+    blocks = _DEVICE_FILE.findall(text)
+    rows = [(number, pid, name) for number, block in blocks for pid, name in _MAPPED.findall(block)]
+    for number, pid, name in (*rows, *((number, pid, name) for name, pid, number in _OF_LSOF.findall(text))):
+        if name[:COMM_LENGTH] not in _SYSTEM:
+            found.setdefault(int(number), {})[int(pid)] = name
     return found

@@ -19,6 +19,12 @@ _TAG = re.compile(
     r".*(?:nvidia-smi|NVIDIA-SMI|Error|ERROR|FATAL|std(?:out|err)|[Oo]utput|returned)\b.{0,80}(?:[:>=]\W*|\bb[\"'])"
 )
 """Marks, a row's first cells, or a program's words in front of an error; an author writes others."""
+_ABOUT_ERRORS = re.compile(
+    r"^usage: |^#+ (?:FAQ\b|.*\bmeans?\b)|^(?:resolution|fixed by)\b *:"
+    r"|\b(?:status|state) *[:=] *(?:closed|resolved|fixed|solved|done)\b",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""Of the help of a program, of answers to questions, and of what was repaired since."""
 _ERROR_LINES = 4
 OF_CONTAINER = r"nvidia-container-cli[^\n]{0,40} error: nvml error"
 ERROR_LINE = rf"^[^\S\n]*({ERRORS})"
@@ -31,14 +37,17 @@ def error_facts(text: str) -> Facts | None:
     found = re.search(rf"{ERROR_LINE}|{OF_CONTAINER}", text, re.MULTILINE | re.IGNORECASE)
     paragraph = END_OF_ERROR.split(text[found.start() :], maxsplit=1)[0] if found else text
     lines = [line for line in paragraph.split("\n") if not AT_PROMPT.match(line)][:_ERROR_LINES]
-    excuse = smi_error("\n".join(lines)) if len(text) <= _LONGEST_ERROR else None
+    codes = {error["code"] for error in map(smi_error, lines) if error} - {"gpu-lost"}
+    is_of_host = len(text) <= _LONGEST_ERROR and len(codes) < 2 and not _ABOUT_ERRORS.search(text)
+    excuse = smi_error("\n".join(lines)) if is_of_host else None
     return None if excuse is None else {"driver": excuse, "gpus": excuse}
 
 
 def note_facts(text: str) -> Facts | None:
     """Return the error in a short note; a text with several, or with one behind words, is about errors."""
     lines = [line for line in text.split("\n") if line.strip()]
-    is_one = len(text) <= _LONGEST_NOTE and len(set(re.findall(ERRORS, text))) == 1
+    is_of_host = len(text) <= _LONGEST_NOTE and not _ABOUT_ERRORS.search(text)
+    is_one = is_of_host and len(set(re.findall(ERRORS, text))) == 1
     for before, words in _NOTED.findall(text) if is_one else ():
         is_of_all = len(lines) > 1 and all(line.startswith(before) for line in lines)
         excuse = smi_error(words) if is_of_all or _TAG.fullmatch(before) else None

@@ -13,8 +13,13 @@ from preflight.smi_reports.gpustat import HEAD
 from preflight.smi_reports.surroundings import ERRORS, OF_LOG
 
 _NAME = rf"(?!{OF_LOG}(?![\w.-]))[A-Za-z0-9][\w.-]{{0,252}}"
-_TITLE = r"(?!(?!(?:\d+\.){3}\d)[\d.]+(?![\w.-]))[A-Za-z0-9][A-Za-z0-9.-]{0,252}"
-"""Of a host alone: without underscores, and not a number or a version, but an address."""
+_TITLE = (
+    r"(?!(?!(?:\d+\.){3}\d)[\d.]+(?![\w.-])|\d+-\d+-\d|(?:run|step|test|try)[-_.]?\d)"
+    r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}"
+)
+"""Of a host alone: without underscores, no number, version, date or run, but an address."""
+_ANY = rf"(?:host|node|server|machine|box) (?:\d{{1,5}}|[A-Za-z])(?![\w.-])|{_TITLE}"
+"""`Node A`, or such a title."""
 _PREFIXES = (
     re.compile(rf"(?: {{0,5}}(?=\d))?({_NAME}):(?: |$)"),  # pdsh, clush, srun --label
     re.compile(rf"(?=[A-Za-z][^:]*[\d.])(?![\dA-Fa-f]+:)({_NAME}):"),  # grep, of files
@@ -55,15 +60,15 @@ _UNSURE_HEADINGS = tuple(
     re.compile(pattern, re.MULTILINE | re.IGNORECASE)
     for pattern in (
         rf"^[=#*-]{{2,}}[ \t]*(?:(?:host|node)(?:name)?:?[ \t]+)?({_TITLE})[ \t]*:?[ \t]*[=#*-]{{2,}}$",
-        rf"^#{{1,6}} (?:(?:host|node)(?:name)?:? )?({_TITLE}):?$",
+        rf"^(?:#{{1,6}} |\*\*|on |from )(?:(?:host|node)(?:name)?:? (?!\w+:?\**$))?({_ANY}):?(?:\*\*)?$",
         rf"^(?:host|node)(?:name)?[=:] ?({_TITLE})$",
-        rf"^({_TITLE}):(?: [|>]-?)?$",
-        rf"^({_TITLE})$",
+        rf"^({_ANY}):(?: [|>]-?)?$",
+        rf"^(?:\*\*)?({_ANY})(?:\*\*)?$",
     )
 )
 """`==== node1 ====`, `# node1`, `HOST=node1`, `node1:` and `node1`: commands have such titles too."""
 _MOST_FOLDED = 1024
-_COUNTER = re.compile(r"\d+|(?<=[a-z][-_])[A-Za-z]$")
+_COUNTER = re.compile(r"\d+|(?<=[a-z][-_ ])[A-Za-z]$")
 """What differs between the names of hosts that are counted: `node-2`, `node-b`."""
 _WITHIN_Q = re.compile(r"\n\s*(?:GPU (?:[0-9A-Fa-f]{4}){1,2}:|[A-Z][\w ]+ : )")
 """Behind the rest of a value that a terminal wrapped."""
@@ -193,5 +198,5 @@ def _joined(found: list[tuple[str, str]]) -> Parts:
     """Return the texts of each name as one text, in the order in which the names first come."""
     texts: dict[str, list[str]] = {}
     for name, text in found:
-        texts.setdefault(name, []).append(text)
+        texts.setdefault(name.replace(" ", "-"), []).append(text)
     return [(name, "\n".join(parts) + "\n") for name, parts in texts.items()]

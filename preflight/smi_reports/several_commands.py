@@ -192,7 +192,7 @@ _UNEXPLAINED_MIB = 1024  # as of `expect:`; a desktop takes less
 
 
 def _add_holders(gpus: list[Facts], mapped: dict[int, dict[int, str]]) -> None:
-    """Put those that `fuser` names on GPUs whose memory the listed processes do not explain."""
+    """Put those that `fuser` and `lsof` name on GPUs whose memory the listed processes do not explain."""
     with_list = [gpu for gpu in gpus if mapped and isinstance(gpu["processes"], list)]
     known = {process["pid"] for gpu in with_list for process in gpu["processes"]}
     for gpu in with_list:

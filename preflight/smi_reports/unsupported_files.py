@@ -3,12 +3,16 @@
 import re
 
 from preflight.errors import BadInput
+from preflight.smi_reports.surroundings import ERRORS
 
 OTHER_TABLE = r"^\|[^\S\n]*(?!NVIDIA-SMI\b)(?:[A-Za-z]{2,9}-(?:SMI|ML)|CNMON)\b|\bAIP-Util\b"
 """The head of a table as other makers' programs draw it after nvidia-smi's."""
 
 RECORD = r'\A\s*\{\s*"schema": *"gpulaunch\.record/'
 """It holds strings, of which some would be read."""
+
+SCRIPT = r"\A#! ?/"
+"""Its comments may show what nvidia-smi prints."""
 
 _ELSEWHERE = "; save `nvidia-smi -q -x > FILE` on a host with GPUs of NVIDIA: gpulaunch reads no others"
 _OTHERS = {
@@ -22,6 +26,7 @@ _OTHERS = {
     r"\A%PDF-": "is a PDF document; paste what nvidia-smi prints as text",
     r"\A\x7fELF|\AMZ[\s\S]{40}": "is a program",
     RECORD: "is a recording of gpulaunch; gpulaunch preflight --from FILE reads it",
+    SCRIPT: "is a script; start it, and save what nvidia-smi prints",
     (
         r"ROCm System Management Interface|^\| AMD-SMI |amdgpu version:|AMD (?:Instinct|Radeon)"
         r"|\bgfx\d{3,4}\b|\bAvgPwr\b|GPU Memory Allocated \(VRAM%\)|\(Sensor (?:edge|junction|mem)\)"
@@ -63,6 +68,12 @@ _OTHERS = {
     ),
     r"^(?:timestamp|[a-z_]+(?:\.[a-z_]+)+)(?: \[[\w/%]+\])?(?:, [a-z_.]+(?: \[[\w/%]+\])?)*[^\S\n]*$": (
         "is a CSV of --query-gpu that names no GPU; ask for index, name and uuid too"
+    ),
+    r"^COMMAND +PID +|^(?:USER|UID) +PID +|^ *PID +(?:TTY|USER|PPID) |^/dev/nvidia\d*:": (
+        "lists processes, and not the GPUs as nvidia-smi does; put what that prints in front of the list"
+    ),
+    rf"^[^\S\n]*(?:{ERRORS})": (
+        "is a text about an error of nvidia-smi; save what nvidia-smi itself prints on the host"
     ),
     r"\A(?:[^\S\n]*(?:\d[\d./: ]*|\[?N/A\]?)(?: (?:MiB|%|W|MHz))?(?:,[^\S\n]*|\n)){2,}\Z": (
         "is a CSV without the names of its columns; "

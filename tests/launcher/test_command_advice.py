@@ -92,7 +92,27 @@ def test_a_comment_behind_a_sign_ends_the_command_for_a_shell() -> None:
     assert [said for said in parsed.dropped if said.startswith("\\: a blank behind it")]
 
 
-def test_a_call_in_a_cell_is_no_function_of_a_shell() -> None:
-    cells = ["class A:\n    def go(self):\n        super().go()\n", "!torchrun a.py"]
+def test_calls_and_texts_in_a_cell_of_python_are_no_commands() -> None:
+    text = 'TEXT = """\ntorchrun b.py \\\n  --lr 1\n"""\n'
+    cells = [
+        "class A:\n    def go(self):\n        super().go()\n",
+        text,
+        "x = f(1)\n!torchrun a.py\nsuper().go()",
+    ]
     tree = {"cells": [{"cell_type": "code", "source": cell} for cell in cells]}
     assert parse_line(json.dumps(tree)).program == "a.py"
+
+
+@pytest.mark.parametrize("own", ["$$", "$RANDOM"])
+def test_values_that_a_shell_makes_itself_are_not_to_be_exported(own: str) -> None:
+    (missing,) = parse_line(f"torchrun a.py --cache /tmp/{own}").unknown
+    assert missing.fix == "write a value for it"
+    (missing,) = parse_line("torchrun a.py --cache /tmp/$RANDOM_DIR").unknown
+    assert missing.fix == "export it, or write the value"
+
+
+def test_a_cell_that_is_a_command_is_one_without_its_mark() -> None:
+    cells = [
+        {"cell_type": "code", "source": cell} for cell in ("!pip install x", "torchrun a.py \\\n  --lr 1")
+    ]
+    assert parse_line(json.dumps({"cells": cells})).args == ("--lr", "1")

@@ -46,7 +46,8 @@ def commands_of_notebook(text: str) -> str:
         one.get("source", "") for one in cells if isinstance(one, dict) and one.get("cell_type") == "code"
     ]
     codes = ["".join(map(str, source)) if isinstance(source, list) else str(source) for source in sources]
-    kept = [_typed(code) for code in codes if not _OTHER_CELL.match(code)]
+    typed = [_typed(code) for code in codes if not _OTHER_CELL.match(code)]
+    kept = [code if _STARTS.search(code) else _without_launches(code) for code in typed]
     if not any(_STARTS.search(code) for code in kept):
         raise CommandRefused(
             "the notebook has no cell that starts a command (!torchrun, %%bash)",
@@ -55,11 +56,21 @@ def commands_of_notebook(text: str) -> str:
     return "\n".join(kept)
 
 
+def _without_launches(code: str) -> str:
+    """Return a cell of Python without the lines that its texts have from a shell."""
+    return "\n".join(line for line in code.split("\n") if not _is_of_shell(line))
+
+
+def _is_of_shell(line: str) -> bool:
+    return any(pattern.match(line) for pattern in (_PROMPT, _LAUNCH, FUNCTION))
+
+
 def _typed(code: str) -> str:
-    """Return a cell, of which a cell of a shell has `!` in front of each command."""
-    if not _SHELL_CELL.match(code):
+    """Return a cell, of which one of a shell, or that starts as one, has `!` in front of each command."""
+    is_shell = _SHELL_CELL.match(code) is not None
+    if not (is_shell or _LAUNCH.match(code.lstrip())):
         return code
-    lines = with_continued(code.split("\n")[1:])
+    lines = with_continued(code.split("\n")[is_shell:])
     return "\n".join(line if goes_on or not line.strip() else f"!{line}" for line, goes_on in lines)
 
 
@@ -74,7 +85,7 @@ def shell_of_cell(text: str) -> str:
 def _starts_otherwise(lines: list[str]) -> bool:
     """Whether a command of a shell is beside those behind `!`: the text is a list, not a cell."""
     beside = (line for line, goes_on in with_continued(lines) if not goes_on)
-    return any(_PROMPT.match(line) or _LAUNCH.match(line) or FUNCTION.match(line) for line in beside)
+    return any(map(_is_of_shell, beside))
 
 
 def _shell_lines(lines: list[str]) -> Iterator[str]:

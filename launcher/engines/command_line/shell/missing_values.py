@@ -17,6 +17,7 @@ _OF_MAKE = re.compile(
 _ARGUMENT = re.compile(r"\$(?:[0-9]|\{[0-9]+(?:\}|:?\?.*))", re.DOTALL)
 _OPEN = re.compile(r"[$`<{%*\[]|\.\.\.|\u2026")  # in what has no value for certain
 
+_EXPORTED = re.compile(r"\$\{?(?!(?:RANDOM|BASHPID)\b)[A-Za-z_]")  # `$$` is a shell's own
 _SHOWN, _NAMED = 60, 8
 _TO_FILL = re.compile(
     r"(?i:(?<![\w.-])(?:path/to/|your[_/-]\w|(?:replace|change|fill)[_-](?:me|this|with)\b)|_to_your_\w"
@@ -126,7 +127,7 @@ def without_values(words: Sequence[Word], where: str, literal: str = "") -> Comm
         behind = ", or take the condition out"
     if any(map(_OF_MAKE.match, parts)):
         behind = ", or paste what make -n TARGET prints"
-    are_variables = all(part.startswith("$") and not re.search(r"\A\$\(|\[|\)\Z", part) for part in parts)
+    are_variables = all(_EXPORTED.match(part) and not re.search(r"\[|\)\Z", part) for part in parts)
     return CommandRefused(
         f"{where} has {', '.join(parts)}, which {'have' if len(parts) > 1 else 'has'} no value",
         f"export {they}, or write the value" if are_variables else f"write a value for {they}{behind}",
