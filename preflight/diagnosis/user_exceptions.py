@@ -64,7 +64,10 @@ def user_exceptions(
             wraps_another(root) and (root.line.order in matched or not root.message)
         ):
             continue
-        if root.name == "KeyboardInterrupt" and root.line.order in matched:
+        # The traceback of a signal shows what it interrupted.
+        if any(each.name == "SignalException" for each in chain) or (
+            root.name == "KeyboardInterrupt" and root.line.order in matched
+        ):
             continue
         if is_explained_below(root, matched):
             continue

@@ -15,6 +15,13 @@ _PROMPT = "(e) ann@node-1:~/w$ bash train.sh\n"
 _OOM = _HEAD + "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
 _CUDA = "Installed CUDA version 12.0 does not match the version torch was compiled with 12.6"
 _XET = "RuntimeError: Data processing error: CAS service error : "
+_SIGNALLED = "torch.distributed.elastic.multiprocessing.api.SignalException: Process 9 got signal: 1\n"
+_INTERRUPTED = (
+    f"{_HEAD}{_SIGNALLED}\nDuring handling of the above exception, another exception occurred:\n\n"
+    'Traceback (most recent call last):\n  File "/usr/lib/python3.8/logging/__init__.py", line 1697, in'
+    " isEnabledFor\n    return self._cache[level]\nKeyError: 30\n\n"
+    f"During handling of the above exception, another exception occurred:\n\n{_HEAD}{_SIGNALLED}"
+)
 _ENGINE = (
     'Traceback (most recent call last):\n  File "/opt/v/engine.py", line 8, in wait\n    pg()\n'
     "KeyboardInterrupt\n\nDuring handling of the above exception, another exception occurred:\n\n"
@@ -115,6 +122,34 @@ _ENGINE = (
             "S108",
             "of one type",
         ),
+        # The traceback of a signal shows what it interrupted.
+        (_INTERRUPTED, "S72", "gpulaunch run"),
+        # A server of the run's own hosts is no store of files.
+        (
+            (
+                "ERROR: step failed: Failed after 3 retries. Last error: ClientConnectorError(ConnectionKey("
+                "host='10.83.58.106', port=42197), ConnectionRefusedError(111, \"Connect call failed\"))\n"
+            ),
+            "S138",
+            "start it before the run",
+        ),
+        # cuDNN tries plans, and says which did not fit.
+        (
+            "/v/torch/autograd/graph.py:744: UserWarning: Plan failed with an OutOfMemoryError: CUDA out of"
+            " memory. Tried to allocate 780.00 MiB.\n"
+            + _HEAD
+            + "RuntimeError: Parent directory /data/pkl does not exist.\n",
+            "S92",
+            "absolute paths",
+        ),
+        (
+            (
+                "[17086] - ERROR:  nhc:  Health check failed:  check_gpu_bw: D2H test on GPU 0 failed.\n"
+                "[17086] - ERROR:  nhc:  1 health checks failed.\nHealth checks completed.\n"
+            ),
+            "S114",
+            "leave the host out",
+        ),
         # The driver's own reason is above what came of it.
         (
             (
@@ -139,6 +174,7 @@ def test_the_first_cause_and_what_to_do(log: str, code: str, fix: str) -> None:
         "".join(
             f"[WARNING] NaN loss detected at step {n}! Skipping step.\nloaded {n} shards\n" for n in (81, 92)
         ),
+        f"FlashAttention is not installed.\nmodel of 12 layers\nFlashAttention is not installed.\n{_STEPS}",
         f"{_STEPS}Failed to read the number of CPUs. Setting default value 4\n",
         f"{_STEPS}| cause | runs |\n|---|---|\n| CUDA out of memory | 3 |\n| NaN | 1 |\nreport written\n",
         f"{_PROMPT}{_OOM}{_PROMPT}{_STEPS}" + "".join(f"step {n} loss 1.{n}\n" for n in range(4, 20)),

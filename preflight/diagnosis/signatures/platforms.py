@@ -18,7 +18,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     # The kernel of the host. XFS, ext4 and btrfs print their name and the device (fs/*/super.c, xfs_message.c); soft lockups
     # are of kernel/watchdog.c, stalls of kernel/rcu, traps of arch/x86/kernel/traps.c.
     ("S93", r"\bEXT4-fs \(\S{1,40}\): (?!error count).{0,120}(?:\berror\b|read-only)|\bXFS \(\S{1,40}\): .{0,120}(?:[Ee]rror|[Cc]orrupt|[Ss]hut)|\bBTRFS (?:error|critical) \(|: I/O Cmd\(.{0,80}I/O Error"),
-    ("S114", r"\bBUG: (?:soft lockup|unable to handle|kernel NULL pointer)|\brcu: INFO: .{0,40}\bdetected (?:expedited )?stall|\bkernel BUG at |\bOops: [0-9a-f]{4} "),
+    ("S114", r"\bnhc: +Health check failed: |\bBUG: (?:soft lockup|unable to handle|kernel NULL pointer)|\brcu: INFO: .{0,40}\bdetected (?:expedited )?stall|\bkernel BUG at |\bOops: [0-9a-f]{4} "),
     ("S79", r"\btraps: .{0,80}\btrap (?:invalid opcode|divide error)"),
     ("S71", r"\btraps: .{0,80}\bgeneral protection\b"),
     # nvidia.ko, amdgpu and amdkfd (kfd_int_process_v9.c: what its err_type stands for).
