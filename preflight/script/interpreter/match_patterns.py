@@ -70,8 +70,10 @@ def _fits(it: Interpreter, pattern: ast.pattern, subject: Value) -> bool | None:
             return _fits_items(it, pattern, subject)
         case ast.MatchClass():
             return _fits_class(it, pattern, subject)
-        case ast.MatchMapping():
-            return _fits_entries(it, pattern, subject)
+        case ast.MatchMapping(patterns=patterns, rest=rest):  # which entries a dict has is not asked
+            _bind_unknown(it, patterns)
+            if rest:
+                it.bind(rest, UNKNOWN)
         case ast.MatchStar(name=str(name)):
             it.bind(name, UNKNOWN)
     return None
@@ -89,24 +91,6 @@ def _fits_class(it: Interpreter, pattern: ast.MatchClass, subject: Value) -> boo
     answers: list[bool | None] = [True if known else None]
     for name, inner in zip(pattern.kwd_attrs, pattern.kwd_patterns, strict=True):
         answers.append(_fits(it, inner, get_attribute(it, subject, name, pattern)))
-    return _every(answers)
-
-
-def _fits_entries(it: Interpreter, pattern: ast.MatchMapping, subject: Value) -> bool | None:
-    """`case {"precision": p}`: a dict that has these entries, and may have more."""
-    answers: list[bool | None] = []
-    if isinstance(subject, Map):
-        for key, inner in zip(pattern.keys, pattern.patterns, strict=True):
-            name = it.evaluate(key)
-            held = subject.get(name.value) if isinstance(name, Const) else None
-            fits = _fits(it, inner, UNKNOWN if held is None else held)
-            absent = None if subject.open or not isinstance(name, Const) else False
-            answers.append(absent if held is None else fits)
-    else:
-        _bind_unknown(it, pattern.patterns)
-        answers.append(False if isinstance(subject, (Const, Seq)) else None)
-    if pattern.rest:
-        it.bind(pattern.rest, UNKNOWN)
     return _every(answers)
 
 

@@ -1,8 +1,7 @@
-"""Functions made of others: functools.partial, and operator's methodcaller, itemgetter and attrgetter."""
+"""Functions made of others: functools.partial and singledispatch, and their forms for methods."""
 
 from dataclasses import replace
 
-from preflight.script.interpreter.attributes import get_attribute
 from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.choices import invoke_one_of
 from preflight.script.interpreter.events import Call
@@ -14,7 +13,6 @@ from preflight.script.interpreter.values import (
     Element,
     Func,
     HeapObject,
-    Map,
     Method,
     OneOf,
     Ref,
@@ -23,7 +21,6 @@ from preflight.script.interpreter.values import (
     alternatives,
     heap_id,
     join,
-    text_of,
 )
 from preflight.script.libraries.builtin_functions import is_one_of
 
@@ -39,54 +36,17 @@ def _kept(kind: str) -> CallModel:
     return handle
 
 
-def _before(it: Interpreter, owner: Ref | Element) -> tuple[HeapObject, Call] | None:
+def _call_partial(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
+    """partial(f, ...): what it was given is put before what it is called with."""
     thing = it.thing(owner)
     number = thing.get("given") if thing else NONE
     if thing is None or not isinstance(number, Const) or not isinstance(number.value, int):
-        return None
-    return thing, it.kept[number.value]
-
-
-def _with_more(before: Call, call: Call, args: tuple[Value, ...]) -> Call:
+        return UNKNOWN
+    before = it.kept[number.value]
     kwargs, places = {**before.kwargs, **call.kwargs}, {**before.places, **call.places}
-    return Call(call.node, call.place, args, kwargs, places, open=before.open or call.open)
-
-
-def _call_partial(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
-    """partial(f, ...): what it was given is put before what it is called with."""
-    known = _before(it, owner)
-    if known is None:
-        return UNKNOWN
-    thing, before = known
-    whole = _with_more(before, call, (*before.args[1:], *call.args))
+    args, is_open = (*before.args[1:], *call.args), before.open or call.open
+    whole = Call(call.node, call.place, args, kwargs, places, open=is_open)
     return join(invoke(it, item, whole) for item in alternatives(thing.get("func")))
-
-
-def _call_method(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
-    """methodcaller("half")(model)."""
-    known = _before(it, owner)
-    name = text_of(known[0].get("func")) if known else None
-    if known is None or name is None or not call.args:
-        return UNKNOWN
-    func = get_attribute(it, call.args[0], name, call.node)
-    whole = _with_more(known[1], call, known[1].args[1:])
-    return join(invoke(it, item, whole) for item in alternatives(func))
-
-
-def _get(it: Interpreter, owner: Ref | Element, call: Call, *, attributes: bool) -> Value:
-    """attrgetter("a", "b")(x), itemgetter("a", "b")(x): one value, or a tuple of them."""
-    known = _before(it, owner)
-    if known is None or not call.args:
-        return UNKNOWN
-    given, found = call.args[0], list[Value]()
-    for key in known[1].args:
-        held: Value | None = None
-        if attributes and (name := text_of(key)) is not None:
-            held = get_attribute(it, given, name, call.node)
-        elif isinstance(given, Map) and isinstance(key, Const):
-            held = given.get(key.value)
-        found.append(UNKNOWN if held is None else held)
-    return found[0] if len(found) == 1 else Seq(tuple(found))
 
 
 def _register(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
@@ -126,16 +86,10 @@ CALLS: dict[str, CallModel] = {
     "functools.partialmethod": _kept("partial method"),
     "functools.singledispatch": _kept("dispatch"),
     "functools.singledispatchmethod": _kept("dispatch method"),
-    "operator.methodcaller": _kept("method caller"),
-    "operator.attrgetter": _kept("attribute getter"),
-    "operator.itemgetter": _kept("item getter"),
 }
 
 METHODS: dict[tuple[str, str], MethodModel] = {
     ("partial", "__call__"): _call_partial,
     ("dispatch", "__call__"): _call_by_kind,
     **{(kind, "register"): _register for kind in ("dispatch", "dispatch method")},
-    ("method caller", "__call__"): _call_method,
-    ("attribute getter", "__call__"): lambda it, owner, call: _get(it, owner, call, attributes=True),
-    ("item getter", "__call__"): lambda it, owner, call: _get(it, owner, call, attributes=False),
 }
