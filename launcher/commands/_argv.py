@@ -102,6 +102,9 @@ def _refuse_loose_word(given: list[str], ctx: click.Context) -> None:
     before = one_line(value, 100) if option == "--hosts" else ""
     host = f"--hosts {before},{word} names both; " if before else f"a host: --hosts {word}; "
     host = "" if _NO_HOST.fullmatch(word) else host
+    name, _, given_value = word.replace(":", "=", 1).partition("=")
+    if any(f"--{name}" in each.opts for each in ctx.command.params):  # `hosts=titan`, as in a run config
+        host = f"an option: --{name} {given_value or next(iter(loose[1:]), '')}".strip() + "; "
     raise WrongUsage(
         f"{word}{before and f' after --hosts {before}'} would be an argument of the script",
         f"{host}an argument of the script goes last, after --: {argument}",

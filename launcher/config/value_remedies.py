@@ -61,6 +61,16 @@ def as_list(value: Any, *, least: int = 1) -> str:
     return f" (write [{', '.join(words)}])" if fits else ""
 
 
+def as_arguments(value: Any) -> str:
+    """Return how options with values, as a mapping or within a list, are written as a list of arguments."""
+    words: list[str] = []
+    for part in [each.value for each in value] if isinstance(value, tuple) else [value]:
+        for name, given in part.items() if isinstance(part, dict) else ():
+            words += [name if name.startswith("-") else f"--{name}", given.text]
+        words += [part] if isinstance(part, str) else []
+    return as_list(" ".join(words))
+
+
 def as_key(value: Any, pattern: str) -> str:
     """Return how the first name of a list, or of text, is written as a key."""
     if isinstance(value, str) and re.fullmatch(pattern, word := value.replace(",", " ").split(" ")[0]):

@@ -7,7 +7,16 @@ from typing import Any, Protocol
 
 from launcher import durations
 from launcher.config.host_ranges import check_form
-from launcher.config.value_remedies import OTHER_NAMES, as_duration, as_key, as_list, as_mib, as_name, as_pair
+from launcher.config.value_remedies import (
+    OTHER_NAMES,
+    as_arguments,
+    as_duration,
+    as_key,
+    as_list,
+    as_mib,
+    as_name,
+    as_pair,
+)
 from launcher.config.yaml_tree import ConfigIssues, YamlNode, hint_nearest
 from preflight import regex as re
 from preflight.frozen import dataclass
@@ -200,6 +209,11 @@ class ListOf:
             else:
                 mistakes.found += found.found
             return None if value is None else (value,)
+        parts = item.value if isinstance(item.value, tuple) else (item,)
+        pairs = next((part for part in parts if isinstance(part.value, dict)), None)
+        if self.kind is SCALAR and pairs is not None:
+            mistakes.expected(pairs, self.expected + as_arguments(item.value))
+            return None
         if not isinstance(item.value, tuple):
             mistakes.expected(item, self.expected + as_list(item.value))
             return None

@@ -8,7 +8,8 @@ from preflight.checks.message_text import START_UP, format_gib, quote_path
 from preflight.checks.registry import cluster_check, host_check
 from preflight.checks.unread_facts import fix_missing, unchecked
 from preflight.decide.input_paths import find_input_paths, path_on_host
-from preflight.facts.host import HostFacts, PathFacts
+from preflight.decide.script_args import read_option_values
+from preflight.facts.host import HostFacts, Identity, PathFacts
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
 
@@ -201,7 +202,9 @@ def what_the_arguments_name_is_there(hosts: Mapping[str, HostFacts], job: Job) -
             message = f"{name} exists on {name_some(have)}, and not on {name_some(lack)}"
             fix = f"copy it from {have[0]}, or name a path on a file system that all hosts share"
         elif local:
-            message, fix = f"{name} exists on this machine, and not on {name_some(lack)}", _bring(given, lack)
+            message = f"{name} exists on this machine, and not on {name_some(lack)}"
+            others = ", and so on for the others" if len(lack) > 1 else ""
+            fix = _bring(given, hosts[lack[0]], job, others)
         elif said.required:
             place = asked[lack[0]].resolved or asked[lack[0]].path
             where = "" if place == given else f": it would be {place}"
@@ -220,13 +223,20 @@ def _input(facts: HostFacts, given: str) -> PathFacts | None:
     return next((item for item in items if item.role == "input" and item.path in places), None)
 
 
-def _bring(given: str, lack: tuple[str, ...]) -> str:
-    """Return how a path of this machine comes to the hosts."""
+def _bring(given: str, facts: HostFacts, job: Job, others: str) -> str:
+    """Return how a path of this machine comes to the hosts: to the first that lacks it, and `others`."""
     if not given.startswith(("/", "~")):
         ignored = f"where .gitignore leaves it out, with --set {quote_path(f'sync.include=[{given}]')}"
         return f"run --sync sends it with the local tree ({ignored}); or copy it to the hosts"
-    folder = quote_path(posixpath.dirname(given.rstrip("/")))
-    host = lack[0] if len(lack) == 1 else "HOST"
-    return (
-        f"rsync -a {quote_path(given.rstrip('/'))} {host}:{folder}/, or name the path that it has on the host"
+    folder, other = (
+        quote_path(posixpath.dirname(given.rstrip("/"))),
+        "or name the path that it has on the hosts",
     )
+    if isinstance(facts.identity, Identity) and facts.identity.container:
+        return f"copy it into the container of {facts.host}, or mount it at {folder}{others}; {other}"
+    name, _, port = facts.host.rpartition(":")
+    address, ssh = (name, f" -p {port}") if "@" in name and port.isdecimal() else (facts.host, "")
+    key = next((value for option, value in read_option_values(job.typed) if option == "--identity-file"), "")
+    ssh += f" -i {quote_path(key)}" if key else ""
+    how = f' -e "ssh{ssh}"' if ssh else ""
+    return f"rsync -a{how} {quote_path(given.rstrip('/'))} {address}:{folder}/{others}; {other}"

@@ -11,6 +11,7 @@ from preflight.job import Job
 
 MOST = 20  # of one launch; each is a look at the disk of every host
 _LONGEST, _LONGEST_NAME = 1000, 255  # of a path that a message can show; of a name in one
+_OF_HUB = re.compile(r"[\w-][\w.-]*/[\w.-]+/.+")  # OWNER/NAME/FILE: where load_dataset() may look
 _SETTINGS = r"\.(?:ya?ml|toml|ini|cfg|py)"
 _MODEL = r"\.(?:pt|pth|ckpt|safetensors|bin|model|pkl|h5)"
 _DATA = r"\.(?:jsonl?|csv|tsv|txt|parquet|arrow|npy|npz|hdf5|tar|zst|gz|zip|idx|lmdb)"
@@ -119,6 +120,8 @@ def _says(words: list[str]) -> bool:
 def _is_required(path: str, words: list[str], *, positional: bool, joins: bool) -> bool:
     """Whether a launch needs a file: no library has it by name (`yolov8n.pt`), and no other directory."""
     if not _IS_FILE.fullmatch(path) or "name" in words:
+        return False
+    if "dataset" in words and _OF_HUB.fullmatch(path):
         return False
     is_rooted, is_bare = path.startswith(("/", "~", "./", "../")), "/" not in path
     if _IS_SETTINGS.fullmatch(path):

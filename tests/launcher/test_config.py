@@ -262,6 +262,8 @@ MISTAKES: dict[str, tuple[str, dict[str, object], str]] = {
     "true for a mapping": ("script: a\nrestart: yes", {}, "(write {} for its defaults)"),
     "false for a mapping": ("script: a\nslurm: no", {}, "(leave it out)"),
     "words for a list": ("script: a\nargs: --lr 1e-4", {}, "(write [--lr, 1e-4])"),
+    "options for a list": ("script: a\nargs: {lr: 1e-4, out: o}", {}, "(write [--lr, 1e-4, --out, o])"),
+    "options in a list": ("script: a\nargs:\n- a\n- --lr: 1\n- fast:", {}, "(write [a, --lr, 1, --fast])"),
     "words with a placeholder": (
         "script: a\nrestart: {max: 1, resume_args: '--resume {checkpoint}'}",
         {},
@@ -277,7 +279,6 @@ MISTAKES: dict[str, tuple[str, dict[str, object], str]] = {
     "port of a spare": ("script: a\nrestart: {spares: b:0}", {}, 'x.yaml:2: restart.spares: "b:0": 0 is'),
     "a text too long to be a word": (f"script: a\nargs: {'x' * 70}", {}, "each text or a number, got"),
     "hosts as keys": ("script: a\nhosts: {b: }", {}, "(write [b])"),
-    "pairs for a list": ("script: a\nargs: {lr: 1}", {}, "text or a number, got a mapping"),
     "command as a text": ("script: a\non_end: mail ana", {}, "(write [mail, ana])"),
     "variables in a list": ("script: a\nenv: [A=1]", {}, '(write "A: 1" in place of "- A=1")'),
     "GPUs by host": (

@@ -360,6 +360,12 @@ def test_sync_on_the_command_line_keeps_what_a_config_says_of_it() -> None:
         ),
         ("--nonsense 1 -- alone.py", "no option --nonsense; gpulaunch run --help lists its options\n"),
         ("-c x titan", "titan would be an argument of the script; a host: --hosts titan"),
+        (
+            "alone.py hosts=titan",
+            "of the script; an option: --hosts titan; an argument of the script goes last",
+        ),
+        ("alone.py gpus: 2", "gpus: would be an argument of the script; an option: --gpus 2; an argument"),
+        ("alone.py lr=2", "lr=2 would be an argument of the script; an argument of the script goes last"),
         ("alone.py --host titan", "has no option --host; did you mean --hosts?"),
         (
             "--num_processes 2 alone.py",

@@ -5,8 +5,9 @@ from typing import Any, cast
 
 import pytest
 
-from preflight.checks.paths import _input
+from preflight.checks.paths import _input, what_the_arguments_name_is_there
 from preflight.decide.input_paths import MOST, find_input_paths, path_on_host
+from preflight.facts.host import Identity
 from preflight.facts.missing import Missing
 from preflight.job import Job
 from tests.preflight.golden_cases import host
@@ -29,6 +30,7 @@ from tests.preflight.golden_cases import host
         ("--data_dir /data --train_list train.txt", "", "/data train.txt"),
         ("data=coco8.yaml --weights yolov5s.pt --cfg yolov5s.yaml", "", "coco8.yaml yolov5s.pt yolov5s.yaml"),
         ("--config-path conf --config-name config.yaml", "", "config.yaml"),
+        ("--dataset allenai/c4/en.json --train_file d/e/t.json", "d/e/t.json", "allenai/c4/en.json"),
         ("--repo TheBloke/Llama-2-7B/llama.bin", "", "TheBloke/Llama-2-7B/llama.bin"),
         # What ranks may write.
         ("--metrics_file metrics.json --predictions p.csv --model_path /m/new.pt", "", "/m/new.pt"),
@@ -82,3 +84,25 @@ def test_the_answer_of_a_path_is_not_that_of_one_which_ends_like_it() -> None:
     assert _input(facts, "a.json") is asked[2]
     assert _input(facts, "/x/a.json") is asked[1]
     assert _input(facts, "b.json") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "container", "typed", "fix"),
+    [
+        ("titan", "", "run", "rsync -a /d/x titan:/d/; or name"),
+        ("root@203.0.113.5:41022", "", "run", 'rsync -a -e "ssh -p 41022" /d/x root@203.0.113.5:/d/; or'),
+        ("root@h:22", "", "run --identity-file k.pem", 'rsync -a -e "ssh -p 22 -i k.pem" /d/x root@h:/d/'),
+        ("box", "docker", "run", "copy it into the container of box, or mount it at /d; or name the path"),
+    ],
+)
+def test_a_path_is_brought_by_the_way_that_leads_to_the_host(
+    name: str, container: str, typed: str, fix: str
+) -> None:
+    facts = replace(host(), host=name)
+    assert isinstance(facts.identity, Identity)
+    assert isinstance(facts.paths, tuple)
+    lacking = replace(facts.paths[0], role="input", path="/d/x", resolved="/d/x", exists=False)
+    facts = replace(facts, identity=replace(facts.identity, container=container), paths=(lacking,))
+    job = Job(args=("--data", "/d/x"), local_inputs=("/d/x",), typed=tuple(typed.split()))
+    problems = list(what_the_arguments_name_is_there({name: facts}, job))
+    assert [problem.fix.startswith(fix) for problem in problems] == [True], problems
