@@ -24,6 +24,7 @@ from launcher.follow.rank_digests import is_digested
 from launcher.follow.run_state import FAILURE_GRACE_S, RunState
 from launcher.launch.followed_run import FollowedRun
 from launcher.launch.request import LaunchRequest
+from launcher.launch.resume_watch import ResumeWatch
 from launcher.launch.signals import (
     CTRL_C,
     TERMINAL_CLOSED,
@@ -77,6 +78,7 @@ class Attempt(FollowedRun):
         self._digest = is_digested(plan, all_ranks=launch.follow.all_ranks)
         book = LogStore(run_directory(launch.follow.logs, plan.run_id))
         super().__init__(state, screen, book, digest=self._digest)
+        self._reporter.resume = ResumeWatch(launch.resume_step)
         self._number = number
         self._launch = launch
         self._plan = plan

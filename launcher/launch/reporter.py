@@ -11,6 +11,7 @@ from launcher.follow.phases import Phase, Phases
 from launcher.follow.rank_digests import RankDigests
 from launcher.follow.run_state import Notify, RunState, StopHosts
 from launcher.follow.usage import UsageTracker
+from launcher.launch.resume_watch import ResumeWatch
 from launcher.onhost.exit_status import describe_exit_code
 from launcher.rundir.log_store import LogStore
 from launcher.terminal.screen import Screen
@@ -60,6 +61,7 @@ class RunReporter:
         self._failure_reported = False
         self._usage_reported_at = self._judged_steps = float("-inf")
         self._checkpoints: set[str] = set()
+        self.resume = ResumeWatch(0)
 
     def output(self, output: LogOutput, *, shown_from: int = 0, new_from: int = 0) -> None:
         """Keep bytes of a log; show them from one offset on. From `new_from` on they are of now."""
@@ -79,6 +81,7 @@ class RunReporter:
         for text in self._live.feed(output.host, output.log, new, now):
             self.say(text, bad=True)
         if output.log == _MAIN:  # of every rank, looking would cost a tenth of it all
+            self.resume.feed(new)
             self._note_checkpoints(output.host, new)
 
     def handle(self, event: RunEvent) -> Iterator[StopHosts]:
@@ -121,6 +124,8 @@ class RunReporter:
             self._judged_steps = now
             for text in self._live.stalled(now):
                 self.say(text, bad=True)
+            if text := self.resume.find_step(now):
+                self.say(f"{text}; gpulaunch stop {self._state.plan.run_id}", bad=True)
 
     def _take_digest(self, report: DigestReport) -> None:
         now = self._clock()

@@ -17,6 +17,7 @@ from launcher.host_checks.evaluation import read_script
 from launcher.host_checks.result import PreflightResult
 from launcher.launch.launch import CheckedLaunch, launch_and_follow
 from launcher.launch.request import LaunchRequest
+from launcher.launch.resume_watch import step_to_pass
 from launcher.launch.signals import raise_stop_signals
 from launcher.report.outcome import encode_outcome
 from launcher.report.restarts import encode_restart
@@ -391,5 +392,6 @@ class RestartLoop(Closing):
             len(self._history.starts), outcome.plan.run_id, outcome.why, resumed_from, changes
         )
         kept = (*files, (RESTART_FILE, json.dumps(record, indent=1) + "\n"))
-        self._launch = replace(prepared.launch, extra_files=kept)
+        step = step_to_pass(checkpoint.step, outcome.directory) if checkpoint is not None else 0
+        self._launch = replace(prepared.launch, extra_files=kept, resume_step=step)
         return replace(prepared, launch=self._launch)

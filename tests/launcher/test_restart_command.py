@@ -66,6 +66,28 @@ def test_a_run_goes_on_without_the_gpu_that_was_lost(tmp_path: Path) -> None:
     assert "rank 0 of 1 after step 5" in done.stdout
 
 
+FORGETFUL = """
+import os, pathlib, signal, sys, time
+for step in range(1, 13):
+    print(f"step {step}/12 loss {1 / step:.3f}", flush=True)
+    if step == 8 and not sys.argv[1:]:
+        pathlib.Path("out/checkpoint-5").mkdir(parents=True)
+        pathlib.Path("out/checkpoint-5/state.json").write_text("{}")
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(0.6 if sys.argv[1:] else 0)
+"""
+
+
+def test_a_restart_that_trains_from_the_beginning_is_reported_while_it_runs(tmp_path: Path) -> None:
+    user = torchless(User(tmp_path / "home"))
+    user.write(FORGETFUL, {"gpus": "none", "output": "out", "guard": "off", "restart": {**RESTART, "max": 1}})
+    done = user.gpulaunch("run", "-c", "./job.yaml")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "resuming from checkpoint-5" in done.stdout
+    said = "again, though it was to continue from the checkpoint of step 5"
+    assert (done.stdout + done.stderr).count(said) == 1
+
+
 def test_a_dry_run_says_what_happens_when_it_fails(tmp_path: Path) -> None:
     user = User(tmp_path / "home", "2xl40s")
     user.write("print(1)", {"gpus": "all", "restart": {**RESTART, "retry_on": "oom", "spares": "s[1-2]"}})
