@@ -75,7 +75,7 @@ def _declared(source: Source, sources: Sources) -> Iterator[ResumeSigns]:
     """Yield the options that a file declares for a checkpoint to continue from."""
     for call in sources.parser.of_kinds(source.tree, ast.Call):
         match call:
-            case ast.Call(ast.Attribute(attr="add_argument"), [ast.Constant(str()), *_] as names):
+            case ast.Call(ast.Attribute(attr="add_argument" | "option"), [ast.Constant(str()), *_] as names):
                 given = {each.arg: each.value for each in call.keywords}
                 name = next(
                     (
@@ -94,7 +94,10 @@ def _option(name: str, given: dict[str | None, ast.expr], place: CodeLocation) -
     kind = given.get("type")
     is_number = isinstance(kind, ast.Name) and kind.id in ("int", "float")  # no path, and no switch
     is_empty = default is None or (isinstance(default, ast.Constant) and not default.value)
-    is_switch = isinstance(action, ast.Constant) and action.value == "store_true"
+    flag = given.get("is_flag")  # of click
+    is_switch = any(
+        isinstance(each, ast.Constant) and each.value in ("store_true", True) for each in (action, flag)
+    )
     return ResumeSigns(
         name, not is_switch, place, finds=not is_empty or is_number or (action is not None and not is_switch)
     )

@@ -105,3 +105,19 @@ def test_options_for_other_things_are_none() -> None:
 )
 def test_words_of_a_launch_may_give_a_checkpoint(words: tuple[str, ...], *, gives: bool) -> None:
     assert gives_checkpoint(words) is gives
+
+
+@pytest.mark.parametrize(
+    ("decorator", "option", "takes_path", "finds"),
+    [
+        ('@click.option("--resume", default=None, type=click.Path())', "--resume", True, False),
+        ('@click.option("-r", "--resume-from", "resume")', "--resume-from", True, False),
+        ('@click.option("--resume", is_flag=True)', "--resume", False, False),
+        ('@click.option("--resume", default="auto")', "--resume", True, True),
+        ('@click.option("--lr", type=float)', "", True, False),
+    ],
+)
+def test_an_option_of_click_is_one_too(decorator: str, option: str, *, takes_path: bool, finds: bool) -> None:
+    text = f"import click, torch\n@click.command()\n{decorator}\ndef main(**given):\n    train(given)\n"
+    signs = read_resume_signs(text, "t.py")
+    assert (signs.option, signs.takes_path, signs.finds) == (option, takes_path, finds)
