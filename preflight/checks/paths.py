@@ -228,11 +228,10 @@ def _bring(given: str, facts: HostFacts, job: Job, others: str) -> str:
     if not given.startswith(("/", "~")):
         ignored = f"where .gitignore leaves it out, with --set {quote_path(f'sync.include=[{given}]')}"
         return f"run --sync sends it with the local tree ({ignored}); or copy it to the hosts"
-    folder, other = (
-        quote_path(posixpath.dirname(given.rstrip("/"))),
-        "or name the path that it has on the hosts",
-    )
-    if isinstance(facts.identity, Identity) and facts.identity.container:
+    folder = quote_path(posixpath.dirname(given.rstrip("/")))
+    other = "or name the path that it has on the hosts"
+    entered = isinstance(facts.identity, Identity) and facts.identity.container and "@" not in facts.host
+    if entered:  # by `via:`; a rented container has an sshd of its own
         return f"copy it into the container of {facts.host}, or mount it at {folder}{others}; {other}"
     name, _, port = facts.host.rpartition(":")
     address, ssh = (name, f" -p {port}") if "@" in name and port.isdecimal() else (facts.host, "")

@@ -90,7 +90,12 @@ def test_the_answer_of_a_path_is_not_that_of_one_which_ends_like_it() -> None:
     ("name", "container", "typed", "fix"),
     [
         ("titan", "", "run", "rsync -a /d/x titan:/d/; or name"),
-        ("root@203.0.113.5:41022", "", "run", 'rsync -a -e "ssh -p 41022" /d/x root@203.0.113.5:/d/; or'),
+        (
+            "root@203.0.113.5:41022",
+            "docker",
+            "run",
+            'rsync -a -e "ssh -p 41022" /d/x root@203.0.113.5:/d/; or',
+        ),
         ("root@h:22", "", "run --identity-file k.pem", 'rsync -a -e "ssh -p 22 -i k.pem" /d/x root@h:/d/'),
         ("box", "docker", "run", "copy it into the container of box, or mount it at /d; or name the path"),
     ],
