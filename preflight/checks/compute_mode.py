@@ -30,7 +30,7 @@ def no_gpu_refuses_contexts(gpu: Gpu, mode: str) -> Iterator[Problem]:
     if mode == "prohibited":
         yield Problem(
             "compute mode is Prohibited, so no rank can open this GPU",
-            f"leave it out with gpus:, or: {_DEFAULT.format(index=gpu.index)}",
+            f"leave it out with gpus:; to use it: {_DEFAULT.format(index=gpu.index)}",
         )
 
 

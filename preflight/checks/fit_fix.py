@@ -8,7 +8,7 @@ from preflight.checks.unread_facts import is_container
 from preflight.facts.host import HostFacts, Identity
 
 _INSIDE, _ON_MACHINE = "in a container: ", "on a host: "
-_OUTSIDE = "outside the container (a rented one: by its provider): "
+_OUTSIDE = "outside the container (by the provider of a rented one)"
 _MACHINES_OWN = re.compile(
     r"\bsudo (?:modprobe|rmmod|reboot|systemctl|nvidia-smi|nvidia-modprobe|dmesg|mount|timedatectl)\b"
     r"|then reboot\b"
@@ -32,7 +32,7 @@ def fit_fix(problem: Problem, facts: HostFacts) -> Problem:
     if True in outside:
         bus = next((gpu.pci_bus_id for gpu in facts.known_gpus if gpu.index == problem.gpu), "")
         first = outside.index(True)
-        parts[first] = _OUTSIDE + parts[first]
+        parts[first] = f"{_OUTSIDE}{':' if parts[first].startswith('sudo') else ','} {parts[first]}"
         if isinstance(bus, str) and bus:
             parts = [part.replace(f" -i {problem.gpu}", f" -i {bus}") for part in parts]
     if who.uid == 0:

@@ -175,7 +175,7 @@ def no_gpu_is_in_mig_mode(gpu: Gpu, split: object) -> Iterator[Problem]:
     if split:
         yield Problem(
             f"{name_of(gpu)} is in MIG mode; a rank needs a whole GPU",
-            f"list the other GPUs under gpus:, or: sudo nvidia-smi -i {gpu.index} -mig 0",
+            f"list the other GPUs under gpus:; when it is idle: sudo nvidia-smi -i {gpu.index} -mig 0",
         )
 
 

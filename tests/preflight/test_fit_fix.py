@@ -37,7 +37,7 @@ def test_what_a_container_may_not_is_for_the_machine_and_names_the_gpu_by_its_pl
     """A container counts its own GPUs, and its root sets no mode of the driver."""
     bad: dict[str, Any] = {"gpus.0.compute_mode": "prohibited", "gpus.0.pci_bus_id": "00000000:CA:00.0"}
     fix = fix_of("MODE001", bad | BOX | user, (0, 1))
-    assert "outside the container (a rented one: by its provider): " in fix
+    assert "gpus:; outside the container (by the provider of a rented one), to use it: " in fix
     assert "sudo nvidia-smi -i 00000000:CA:00.0 -c DEFAULT" in fix
 
 
