@@ -59,6 +59,8 @@ def test_a_text_without_the_arguments_that_choose_its_launch_says_so() -> None:
     assert error.message == "the text starts its launch by its arguments, as $1, and has none"
     assert "bash SCRIPT ARGUMENTS" in error.fix
     assert refused("rsync -a code out").message == "rsync -a starts no training"
+    shown = "pip install x\nkill $(ps | awk '{print $1}')\ncat <<EOF\ntorchrun a.py\nEOF\n"
+    assert refused(shown).message == "pip install starts no training"
 
 
 def test_variables_in_front_of_a_launch_that_is_handed_on_stay() -> None:
@@ -71,6 +73,7 @@ def test_a_number_that_every_rank_gets_is_named(rank: str) -> None:
     assert parse_line(f"torchrun a.py {rank}").remarks == (said,)
     assert parse_line(f"deepspeed a.py --lr 1 {rank}").remarks == (said,)
     assert parse_line("torchrun a.py --local_rank=-1 --local-rank $LOCAL_RANK").remarks == ()
+    assert parse_line(f"torchrun --nproc_per_node 1 a.py {rank}").remarks == ()
 
 
 @pytest.mark.parametrize("before", ["torchrun a.py ", "torchrun a.py \\\n  "])
@@ -116,3 +119,17 @@ def test_a_cell_that_is_a_command_is_one_without_its_mark() -> None:
         {"cell_type": "code", "source": cell} for cell in ("!pip install x", "torchrun a.py \\\n  --lr 1")
     ]
     assert parse_line(json.dumps({"cells": cells})).args == ("--lr", "1")
+
+
+@pytest.mark.parametrize("setup", ['python <<< "import torch"', "python3 - <<< 'print(1)'"])
+def test_a_program_in_a_text_for_python_comes_before_the_launch(setup: str) -> None:
+    assert parse_line(f"{setup}\ntorchrun a.py --lr 1").args == ("--lr", "1")
+
+
+def test_a_launch_has_no_text_for_its_input() -> None:
+    assert refused('torchrun a.py <<< "yes"').message == "the text gives torchrun its input in place (<<)"
+
+
+def test_names_in_three_angles_are_left_to_the_reader() -> None:
+    (missing,) = parse_line("IMAGE=<<<IMAGE NAME>>>\ntorchrun a.py --image $IMAGE --n 1").unknown
+    assert missing.message == "the line has <<<IMAGE NAME>>>, which has no value"

@@ -184,8 +184,9 @@ def _unchanged_counts(record: ParsedCommand) -> tuple[str, ...]:
 
 
 def fixed_ranks(record: ParsedCommand) -> Iterator[str]:
-    """Yield what is said of `--local_rank 0` among the arguments of ranks."""
-    for words in (*record.args, *map(" ".join, pairwise(record.args))):
+    """Yield what is said of `--local_rank 0` among the arguments of ranks, which several on a host get."""
+    is_alone = 1 in (record.request.per_node, record.request.total)
+    for words in () if is_alone else (*record.args, *map(" ".join, pairwise(record.args))):
         if _FIXED_RANK.fullmatch(words):
             yield f"{words}: every rank of {record.program} gets it, and none its own number: leave it out"
 

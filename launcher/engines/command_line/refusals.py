@@ -18,7 +18,7 @@ _WITHOUT_FILE = (
 _PROGRAM = re.compile(r"torchrun|deepspeed|python[\d.]*")
 _ENDS = "the text ends with"
 LOOPS = ("for", "while", "until", "if", "case", "select", "{", "[", "[[", "test")
-_ARGUMENT = re.compile(r"\$(?:[1-9]|\{[1-9]\})")
+_ARGUMENT = re.compile(r"^[^'#\n]*(\$(?:[1-9]|\{[1-9]\}))", re.MULTILINE)  # `$1` in quotes is awk's
 _NAME = re.compile(r"\$\{?([A-Za-z_]\w*)", re.ASCII)
 _WITHOUT_PROGRAM = re.compile(
     r"has no (?:script|program) to start$|names no script|^the line has no command$"
@@ -73,7 +73,7 @@ def refuse_without_arguments(text: str) -> None:
     """Raise CommandRefused for a text whose launch only an argument of its own would start."""
     if (name := _ARGUMENT.search(text)) and LAUNCH_LINE.search(text):
         raise CommandRefused(
-            f"the text starts its launch by its arguments, as {name[0]}, and has none",
+            f"the text starts its launch by its arguments, as {name[1]}, and has none",
             "launch the script with them, gpulaunch run ... -- bash SCRIPT ARGUMENTS, or paste one launch",
         )
 

@@ -68,12 +68,9 @@ def read_text(shell: ShellState, words: list[Word], text: Word) -> None:
     """
     shown = [word.text for word in words]
     if not (names := _read_names(words)):
-        if shell.is_output:
-            words[:0] = [INPUT, Word(f"{text.text}\n", text.unresolved)]
-            return
-        if shell.blocks.runs is False or shown[:1] in ([], ["done"]):
-            return
-        raise CommandRefused("the text gives a command its input (<<<)", "paste the launch alone")
+        if shown[:1] not in ([], ["done"]):
+            read_here(shell, words, Word(f"{text.text}\n", text.unresolved))
+        return
     is_list = shown[0] in _LISTS
     marks = shown[0].removeprefix("IFS=") if shown[0].startswith("IFS=") else separators(shell.values)
     is_array = is_list or any(re.fullmatch(r"-\w*a", word) for word in shown)
