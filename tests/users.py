@@ -20,8 +20,9 @@ from tests.lab.silicon.profile import Profile, load_profile
 from tests.lab.silicon.state import stage
 
 ROOT = Path(__file__).parents[1]
-CPU_WHEEL = "ENV003"
-"""What preflight says of torch here, wherever GPUs are simulated: it is a build for the CPU."""
+TORCH_BUILD = "ENV003,DRV003,GPU006"
+"""What preflight says of this machine's torch wherever GPUs are simulated: it is a build for the CPU, or
+(beside a real driver, or without an index of CPU builds) for newer drivers and GPUs than the profile has."""
 
 
 FIRST_MINOR = 100

@@ -16,7 +16,7 @@ import pytest
 from tests.field_notes import scripts
 from tests.field_notes.ranks import STOPPED, shimmed
 from tests.torchless import write_python
-from tests.users import CPU_WHEEL, User
+from tests.users import TORCH_BUILD, User
 
 pytestmark = [
     pytest.mark.train,
@@ -153,7 +153,7 @@ def test_lint_names_the_line_and_preflight_refuses_it(tmp_path: Path, tiny_model
     errors = [each for each in linted["findings"] if each["severity"] == "error"]
     assert (note.rule, faulty_line(note)) in [(each["code"], each["line"]) for each in errors]
 
-    code, document = user.ask("preflight", "--config", "./job.yaml", "--ignore", CPU_WHEEL)
+    code, document = user.ask("preflight", "--config", "./job.yaml", "--ignore", TORCH_BUILD)
     assert code == 1
     assert document["would_use"]["precision"] == note.precision, document["would_use"]
     (stopping,) = [
@@ -163,7 +163,7 @@ def test_lint_names_the_line_and_preflight_refuses_it(tmp_path: Path, tiny_model
     assert note.rule in stopping["message"]
     assert stopping["fix"]
 
-    refused = user.gpulaunch("run", "-c", "./job.yaml", "--ignore", CPU_WHEEL)
+    refused = user.gpulaunch("run", "-c", "./job.yaml", "--ignore", TORCH_BUILD)
     assert refused.returncode == 1
     assert place in refused.stdout
     assert "nothing was started" in refused.stderr
@@ -173,7 +173,7 @@ def test_lint_names_the_line_and_preflight_refuses_it(tmp_path: Path, tiny_model
 @each_note
 def test_a_rehearsal_does_not_let_it_start(tmp_path: Path, tiny_model: str, note: Note) -> None:
     user = user_of(note, tmp_path, tiny_model)
-    done = user.gpulaunch("run", "--rehearse", "-c", "./job.yaml", "--ignore", f"SCR001,{CPU_WHEEL}")
+    done = user.gpulaunch("run", "--rehearse", "-c", "./job.yaml", "--ignore", f"SCR001,{TORCH_BUILD}")
     assert done.returncode == 1, done.stdout + done.stderr
     assert f"[{note.guard}]" in done.stdout
     assert all(words in done.stdout for words in note.cause), done.stdout
@@ -187,7 +187,7 @@ def test_a_rehearsal_does_not_let_it_start(tmp_path: Path, tiny_model: str, note
 @pytest.mark.parametrize("note", [NOTES["4"]], ids=["note_4"])
 def test_the_guard_stops_it_and_names_the_cause(tmp_path: Path, tiny_model: str, note: Note) -> None:
     user = user_of(note, tmp_path, tiny_model)
-    done = user.gpulaunch("run", "-c", "./job.yaml", "--ignore", f"SCR001,{CPU_WHEEL}")
+    done = user.gpulaunch("run", "-c", "./job.yaml", "--ignore", f"SCR001,{TORCH_BUILD}")
     assert done.returncode == STOPPED, done.stdout + done.stderr
     outcome = user.outcome()
     assert (outcome["verdict"], outcome["exit_code"]) == ("failed", STOPPED)
@@ -201,7 +201,7 @@ def test_the_guard_stops_it_and_names_the_cause(tmp_path: Path, tiny_model: str,
 @each_note
 def test_the_corrected_script_trains_to_a_falling_loss(tmp_path: Path, tiny_model: str, note: Note) -> None:
     user = user_of(note, tmp_path, tiny_model, corrected=True)
-    done = user.gpulaunch("run", "-c", "./job.yaml", "--ignore", CPU_WHEEL)
+    done = user.gpulaunch("run", "-c", "./job.yaml", "--ignore", TORCH_BUILD)
     assert done.returncode == 0, done.stdout + done.stderr
     outcome = user.outcome()
     assert outcome["verified"]["mismatches"] == []
@@ -234,7 +234,7 @@ def test_a_codec_on_cuda_0_is_named_and_each_rank_is_shown_its_own_gpu(tmp_path:
     assert code == 1
     assert ("D201", line) in [(each["code"], each["line"]) for each in linted["findings"]]
 
-    done = user.gpulaunch("run", "-c", "./job.yaml", "--ignore", f"SCR001,{CPU_WHEEL}")
+    done = user.gpulaunch("run", "-c", "./job.yaml", "--ignore", f"SCR001,{TORCH_BUILD}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 ranks as planned: world size 2, each on its own GPU" in done.stdout
     assert user.plan()["nodes"][0]["ranks"]["single_gpu_visible"]

@@ -13,7 +13,7 @@ from launcher.host_checks.evaluation import evaluate_facts
 from launcher.host_checks.render_json import encode_preflight
 from launcher.remote.agent import GatherResult
 from preflight.job import Job
-from tests.users import CPU_WHEEL, User
+from tests.users import TORCH_BUILD, User
 
 pytestmark = [
     pytest.mark.slow,
@@ -26,7 +26,7 @@ KERNEL_LOG = "HEAL002"
 
 def plan_on(home: Path, profile: str, *words: str) -> dict[str, Any]:
     code, plan = User(home, profile).ask(
-        "run", "--dry-run", "--config", "paper_r64", "--ignore", CPU_WHEEL, *words
+        "run", "--dry-run", "--config", "paper_r64", "--ignore", TORCH_BUILD, *words
     )
     assert code == 0, plan
     return plan
@@ -108,12 +108,12 @@ def test_a_model_from_a_module_of_the_scripts_own_is_known_on_this_machine(
     (tmp_path / "train.py").write_text(TRAIN)
     (tmp_path / "nets").mkdir()
     (tmp_path / "nets" / "net.py").write_text(NET.format(dtype=dtype))
-    code, plan = user.ask("run", "train.py", "--dry-run", "--ignore", CPU_WHEEL)
+    code, plan = user.ask("run", "train.py", "--dry-run", "--ignore", TORCH_BUILD)
     assert (code, plan["mixed_precision"]) == (0, precision)
 
 
 def test_preflight_says_the_same_as_the_plan(tmp_path: Path) -> None:
-    ignored = f"{CPU_WHEEL},{KERNEL_LOG}"
+    ignored = f"{TORCH_BUILD},{KERNEL_LOG}"
     code, document = User(tmp_path, "titan-rtx").ask(
         "preflight", "--config", "paper_r64", "--ignore", ignored
     )

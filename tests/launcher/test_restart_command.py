@@ -18,7 +18,7 @@ from launcher.onhost.supervisor.run_dir import DETACHED
 from tests.lab.silicon.state import state_text
 from tests.launcher.test_restart_on_host import await_
 from tests.torchless import write_python
-from tests.users import CPU_WHEEL, User
+from tests.users import TORCH_BUILD, User
 
 pytestmark = [
     pytest.mark.slow,
@@ -59,7 +59,7 @@ def test_a_run_goes_on_without_the_gpu_that_was_lost(tmp_path: Path) -> None:
     (user.home / "silicon" / "lost").write_text(state_text(lost))
     keys = {"gpus": "all", "output": "out", "guard": "off", "restart": RESTART}
     user.write(TRAIN, {**keys, "engine": "accelerate"})
-    done = user.gpulaunch("run", "-c", "./job.yaml", "--ignore", CPU_WHEEL)
+    done = user.gpulaunch("run", "-c", "./job.yaml", "--ignore", TORCH_BUILD)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "localhost stays with its other GPUs: gpu1: the GPU is lost" in done.stdout
     assert "world size 2 -> 1" in done.stdout
@@ -91,7 +91,7 @@ def test_a_restart_that_trains_from_the_beginning_is_reported_while_it_runs(tmp_
 def test_a_dry_run_says_what_happens_when_it_fails(tmp_path: Path) -> None:
     user = User(tmp_path / "home", "2xl40s")
     user.write("print(1)", {"gpus": "all", "restart": {**RESTART, "retry_on": "oom", "spares": "s[1-2]"}})
-    words = ("run", "-c", "./job.yaml", "--dry-run", "--ignore", CPU_WHEEL)
+    words = ("run", "-c", "./job.yaml", "--dry-run", "--ignore", TORCH_BUILD)
     document = user.gpulaunch(*words, "--wait", "1h").stdout
     assert "in a launch: --wait waits where GPUs are in use\n" in document
     assert (

@@ -50,5 +50,10 @@ def _set_generators_up() -> None:
     set_metaclass = getattr(
         sys.modules["torch._C"], "_set_generator_metaclass", None
     )  # newer than the lowest torch
-    if set_metaclass is not None:
-        set_metaclass(importlib.import_module("torch._opaque_base").OpaqueBaseMeta)
+    if set_metaclass is None:
+        return
+    try:
+        metaclass = importlib.import_module("torch._custom_class_base").CustomClassBaseMeta
+    except ImportError:  # before torch 2.14, whose warning of the old name would be in every log
+        metaclass = importlib.import_module("torch._opaque_base").OpaqueBaseMeta
+    set_metaclass(metaclass)

@@ -86,6 +86,8 @@ def _show(torch: Any, gpus: Gpus) -> None:
         setattr(torch.cuda, name, what)
     for name in ("manual_seed", "manual_seed_all", "empty_cache", "synchronize"):
         setattr(torch.cuda, name, _nothing())
+    if hasattr(torch, "accelerator"):  # since torch 2.6; a build for CUDA would ask the driver for a stream
+        torch.accelerator.current_accelerator = lambda check_available=False: None
     _keep_on_cpu(torch, gpus)
     _compute_on_cpu(torch)
 
