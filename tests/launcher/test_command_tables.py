@@ -3,6 +3,7 @@
 import argparse
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from tests.pages.launcher_options import LAUNCHERS, launcher_pages, variables_re
 
 TABLES = (TORCHRUN, LAUNCH, ACCELERATE, DEEPSPEED, COMPOSER, COLOSSALAI, FABRIC, MPIRUN, SRUN)
 HELP = {"-h", "--help"}
+NEWER = ("--log_line_prefix_template", "--print_completion")  # than torch 2.13
 
 
 def torchrun_parser() -> argparse.ArgumentParser:
@@ -62,12 +64,19 @@ def options_of(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
             yield action
 
 
+def of_release(table: Table, parser: argparse.ArgumentParser) -> Table:
+    """Return a table without the options for which an installed launcher is too old."""
+    theirs = {name for action in options_of(parser) for name in action.option_strings}
+    options = tuple(option for option in table.options if option.name in theirs or option.name not in NEWER)
+    return replace(table, options=options)
+
+
 def differences(table: Table, parser: argparse.ArgumentParser) -> list[str]:
     """Return the options in which a table and its launcher's parser differ.
 
     A new, renamed or retyped option of the launcher shows here instead of in a user's launch.
     """
-    known = table.spellings()
+    known = of_release(table, parser).spellings()
     theirs = {name: action for action in options_of(parser) for name in action.option_strings}
     found = [f"{name}: one of the two lacks it" for name in set(theirs) ^ set(known)]
     for name in theirs.keys() & known.keys():

@@ -16,7 +16,7 @@ from launcher.engines.command_line.shell.words import plain
 from launcher.engines.command_line.tables.accelerate import ACCELERATE
 from launcher.engines.command_line.tables.torchrun import TORCHRUN
 from launcher.errors import CommandRefused
-from tests.launcher.test_command_tables import accelerate_parser, options_of, torchrun_parser
+from tests.launcher.test_command_tables import accelerate_parser, of_release, options_of, torchrun_parser
 
 _torchrun = functools.cache(torchrun_parser)
 _accelerate = functools.cache(accelerate_parser)
@@ -54,7 +54,7 @@ def check_against(parser: argparse.ArgumentParser, table: Table, words: list[str
     except SystemExit:
         assume(False)
     try:
-        read = read_options(plain(words), 0, table)
+        read = read_options(plain(words), 0, of_release(table, parser))
     except CommandRefused as refused:
         assert f" of {table.owner}: " in refused.message  # noqa: PT017 - an option that gpulaunch cannot honour
         return

@@ -1,4 +1,4 @@
-"""The options of torchrun, `python -m torch.distributed.run` and torch.distributed.launch (torch 2.13)."""
+"""The options of torchrun, `python -m torch.distributed.run` and torch.distributed.launch (torch 2.14)."""
 
 from launcher.engines.command_line.options import (
     FROM_HOSTS,
@@ -53,6 +53,13 @@ OPTIONS: tuple[LauncherOption, ...] = (
     kept("--shutdown_timeout", kind="int"),
     *each(kept, "--event_log_handler --local_ranks_filter --duplicate_stdout_filters"),
     *each(kept, "--duplicate_stderr_filters --logs_specs --signals_to_handle"),
+    kept("--log_line_prefix_template"),
+    refused(
+        "--print_completion",
+        "torchrun prints a completion script and starts nothing",
+        "type it without gpulaunch",
+        choices="bash zsh tcsh",
+    ),
     owned("--virtual_local_rank", "the plan decides whether each rank sees one GPU or all", values=0),
 )
 
