@@ -152,6 +152,13 @@ ADVICE: dict[str, tuple[str, str, str, str, str]] = {
         '"cuda:0"',
         "f\"cuda:{os.environ.get('LOCAL_RANK', 0)}\"",
     ),
+    "a device that a format makes has a rank in one process too": (
+        "D201",
+        "import os, torch\nfrom accelerate import PartialState\ntorch.cuda.set_device(0)\n",
+        "torch.device(\"cuda\", int(os.environ.get('LOCAL_RANK', 0)))",
+        "set_device(0)",
+        "set_device(torch.device('cuda', int(os.environ.get('LOCAL_RANK', 0))))",
+    ),
     "one process has no group to ask": (
         "R405",
         _OPTIONAL_GROUP + 'torch.save({}, "a.pt")\n',

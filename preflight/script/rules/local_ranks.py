@@ -53,7 +53,7 @@ def rank_of_a_node_for_that_of_the_launch(it: Interpreter, event: ScriptEvent) -
         if event.call is not None and any(_is_of(each, OF_LAUNCH) for each in _numbers(it, event)):
             known = level is Level.ERROR or it.sources.is_in_code(_NODES, it.source)
             message = "the rank in the launch is the number of a GPU, which a second node does not have"
-            fix = 'int(os.environ["LOCAL_RANK"])'
+            fix = 'int(os.environ["LOCAL_RANK"]) in place of this rank'
             yield RuleHit(event.place, message, fix, level if known else Level.INFO)
         return
     call, words = event.call, _WORDS.get(event.name)

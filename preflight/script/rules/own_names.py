@@ -75,11 +75,6 @@ def step_at(it: Interpreter, place: CodeLocation) -> tuple[str, str]:
     return "scaler", "optimizer"
 
 
-def local_rank(it: Interpreter) -> str:
-    """Return the number of a rank's GPU in words that can run."""
-    return "rank" if it.target.spawns else 'int(os.environ["LOCAL_RANK"])'
-
-
 def own_device(it: Interpreter, place: CodeLocation, frame: int | None) -> str:
     """Return the rank's own device in words that can run at a place, of a frame or else of its module."""
     if not place.path.endswith(".py"):  # of a configuration, in which nothing runs
@@ -89,9 +84,9 @@ def own_device(it: Interpreter, place: CodeLocation, frame: int | None) -> str:
         return f"{name}.device"
     source = it.sources.get(place.path)
     written = _WRITTEN.search(source.lines[place.line - 1]) if source is not None else None
-    if written is None:
-        return f'torch.device("cuda", {local_rank(it)})'
     own = "rank" if it.target.spawns else "os.environ.get('LOCAL_RANK', 0)"  # which one process lacks
+    if written is None:
+        return f'torch.device("cuda", {own})' if own == "rank" else f'torch.device("cuda", int({own}))'
     return f'f"cuda:{{{own}}}" in place of {written[0]}'
 
 

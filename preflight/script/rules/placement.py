@@ -28,7 +28,7 @@ from preflight.script.libraries.casts import members
 from preflight.script.libraries.models import as_device
 from preflight.script.libraries.training_step import trainings
 from preflight.script.rules.certainty import doubts_of, is_of_one_process
-from preflight.script.rules.own_names import assigned_name, local_rank, own_device
+from preflight.script.rules.own_names import assigned_name, own_device
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 _MAP_FIX = 'remove device_map, or device_map={"": PartialState().local_process_index}'
@@ -333,7 +333,8 @@ def process_group_without_a_device(it: Interpreter, event: ScriptEvent) -> Itera
         level = _level(it) or Level.WARNING  # of ranks that the script starts
         if not placed and not it.notes.get(_OWN_GPU):
             message = "no rank sets its device: all of them use the first GPU" + (" too" if meets else "")
-            fix = f"torch.cuda.set_device({local_rank(it)}) after this"
+            own = "rank" if it.target.spawns else 'int(os.environ["LOCAL_RANK"])'
+            fix = f"torch.cuda.set_device({own}) after this"
             level = (
                 Level.WARNING if named or meets else level
             )  # DDP stops at a model that is not where it says
