@@ -39,14 +39,8 @@ class ReportedExit:
     root: bool
 
 
-def rank_exits(failing: Sequence[Line], lines: Sequence[Line]) -> tuple[ReportedExit, ...]:
-    """Return the ranks in torch's table of failures; `failing` are the log's lines that show a failure."""
-    return tuple(
-        found for line in failing if _HOST_TABLE.match(line.text) for found in _table(lines, line.order)
-    )
-
-
 def _table(lines: Sequence[Line], start: int) -> Iterator[ReportedExit]:
+    """Yield the ranks in torch's table of failures below a line."""
     root, rank = False, None
     for line in lines[start + 1 :]:
         if _HOST_TABLE.match(line.text):
@@ -71,7 +65,8 @@ def exit_candidates(
     sure = [each for each in found if not each.warning_only and each.cause.code != WATCHDOG]
     if any(each.depth <= CausalDepth.GENERAL for each in sure):
         return []
-    exits = rank_exits(course.failing, lines)
+    tables = (line.order for line in course.failing if _HOST_TABLE.match(line.text))
+    exits = [each for start in tables for each in _table(lines, start)]
     ends = any(each.depth is CausalDepth.ENDING for each in sure)  # by a signal, whatever was caught before
     own = (None if ends else _own_command(raised, course)) or _own_exit(exits, raised)
     said = own or _ended_early(lines, exits, found, course)

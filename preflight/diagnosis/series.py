@@ -88,7 +88,8 @@ class PointReader:
         if spans is None:
             if len(self._known) >= _MOST_FORMATS:
                 self._known.clear()
-            spans = self._known[alike] = _spans(text.translate(ONES))
+            ones = text.translate(ONES)
+            spans = self._known[alike] = (_loss(ones), _span(_NORM, ones), _span(_SCALE, ones))
         if not any(spans):
             return None
         loss, norm, scale = (float(text[slice(*span)]) if span else None for span in spans)
@@ -143,10 +144,6 @@ class _StepTable:
 
 def _cells(text: str) -> list[str]:
     return _BETWEEN_CELLS.split(text.strip(" \t|│┃"))
-
-
-def _spans(text: str) -> Spans:
-    return (_loss(text), _span(_NORM, text), _span(_SCALE, text))
 
 
 def _is_table_head(text: str) -> bool:

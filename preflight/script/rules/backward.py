@@ -62,7 +62,8 @@ def backward_around_accelerate(it: Interpreter, event: ScriptEvent) -> Iterator[
     if not prepares or re.search(_PLAIN_BESIDE_SCALED, above):
         return
     preparing = [thing for thing in named if thing.kind == "accelerator" and thing.get("prepares") != NONE]
-    if any(not _precisions(thing) <= {"no", "bf16", "fp8"} for thing in preparing):
+    precisions = (item for thing in preparing for item in alternatives(thing.get("mixed_precision")))
+    if any(text_of(item) not in ("no", "bf16", "fp8") for item in precisions):
         message = "accelerate does not see this backward(): no scaling under fp16, no DeepSpeed engine"
         yield RuleHit(event.place, message, _own(it, event, "accelerator.backward(loss)"), Level.WARNING)
 
@@ -104,7 +105,3 @@ def _named_things(it: Interpreter) -> list[HeapObject]:
                 found[ref.id] = thing
                 values += [item for item in thing.attrs.values() if type(item) in MAY_HOLD]
     return list(found.values())
-
-
-def _precisions(accelerator: HeapObject) -> set[str | None]:
-    return {text_of(item) for item in alternatives(accelerator.get("mixed_precision"))}
