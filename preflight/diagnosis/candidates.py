@@ -98,11 +98,11 @@ def candidates(
         order for each in raised for order in range(each.line.order, each.line.order + MOST_BELOW + 1)
     }
     anchored.update(line.order for line in course.failing if not _SOCKET_LOG.match(line.text))
-    shown = {(each.line.source, each.line.number) for each in raised}
+    shown = {(each.line.source, each.line.number, each.line.text.strip()) for each in raised}
     plain = [
         each
         for each in found
-        if not any((at.source, at.line) in shown for at in each.cause.evidence)
+        if not any((at.source, at.line, at.text) in shown for at in each.cause.evidence)
         and not (_SSH.match(each.first.text) and not course.made_steps(each.first.order))
     ]
     others = [*found, *own]

@@ -37,8 +37,8 @@ _MARKS = tuple(
         r"stderr:",
     )
 )
-_ENDS = ("\\", "<br>", "<br/>")
-_HEAD = re.compile(r"^([ \t]+)Traceback \(most recent call last\)", re.MULTILINE)
+_ENDS = ("\\", "<br>", "<br/>", "$")
+_HEAD = re.compile(r"^([ \t]+)Traceback \(most recent call last\)|^(\t| {4})  File \"", re.MULTILINE)
 _FEWEST = 3
 _SHARE = 0.9
 _SAMPLE = 40
@@ -147,7 +147,7 @@ def _dedented(texts: Sequence[str]) -> Sequence[str]:
         head = _HEAD.match(text)
         if not head or found[place] is not text:
             continue
-        margin = head[1]
+        margin = head[1] or head[2]
         start = place
         while start and (texts[start - 1].startswith(margin) or not texts[start - 1].strip()):
             start -= 1

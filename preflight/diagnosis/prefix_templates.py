@@ -3,8 +3,11 @@
 A template is what is before the head of a traceback, a frame, a ruled line or a row of torch's box, without
 its numbers, days and months. It is a prefix where a traceback's head and a frame below it have it, or nearly
 all lines: then its words (a level, a host) are a parent's that copies lines, and say nothing about a line.
+Where a log has none of these, what is alone in lines that were printed empty is tried, and then the stamp of
+each line with the words behind it that nearly all have.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
@@ -38,6 +41,22 @@ _STAMPS = rf"(?<![A-SU-Za-z_\d-])\d+(?:[.,:/+-]+\d+)+|(?<=\.py:)\d+|(?:{_NAMES})
 _COUNTS = re.compile(rf"{_STAMPS}|(?<![A-Za-z_\d-])(?!\d{{1,4}}\t$)\d+")
 """Stamps, and numbers of no name: they differ from line to line; one before a tab is GNU parallel's tag."""
 _LINES_PER_LABEL = 3
+_STREAMS = re.compile(r"std(?:out|err)|(?<=\))[OE](?=\\ )")
+_STREAM = re.compile(r"\bstd(?:out|err)\b(?: [FP]\b)?|(?<=Z )(?:\d\d)?[OE]\+?|(?<=\[) +| +(?= )")
+"""What differs between lines of one printer: its streams, and the blanks that fill numbers up."""
+_STAMPED = re.compile(
+    r"(?:\S{1,12}[ \t]+){0,3}?\S{0,12}?(?:\d:\d\d:\d\d|(?<!\d)1\d{9}|@[0-9a-f]{24}|\[ *\d+\.\d{6}(?=\]))\S*[ \t](?:(?:[AP]M|UTC|[+-]\d{4})\]?[ \t])?"
+)
+_DELIMITED = re.compile(r"\d:\d\d:\d\d|[]:>|]$")
+_WORD = re.compile(r"\S*[ \t]")
+_EMPTY = re.compile(r"[ \t]*$|[ \t]{2}")
+# What no logger prints behind a level of its own: the lines of a program that it copies.
+_COPIED = re.compile(
+    r"[ \t]*(?:Traceback \(|File \"|\[rank|[IWEF]\d{4} |\d{1,3}%\||[\w./]+:\d+: \w+Warning|\[?\d{4}-\d\d-\d\d)"
+)
+_LEVEL = re.compile(r"[ \t]*(?:DEBUG|INFO|WARNING|ERROR)(?: *[:|-] | \d\d)")
+_MOST_EMPTY = 0.4
+_NEARLY_ALL = 0.95
 
 
 class LinePrefix(NamedTuple):
@@ -58,7 +77,7 @@ def find_prefixes(texts: Sequence[str]) -> Sequence[LinePrefix]:
     pattern = re.compile("|".join(map(_pattern, templates)))
     found = [match[0] if (match := pattern.match(text)) else "" for text in texts]
     for numbers, turns in ((re.compile(_STAMPS), 2), (_COUNTS, 0)):
-        labels = [numbers.sub("", each) for each in found]
+        labels = [_STREAM.sub("", numbers.sub("", each)) for each in found]
         kinds, blocks = set(labels) - {""}, [label for label, _ in groupby(labels) if label]
         counts = len(blocks) == len(kinds) and all(each[:-1].isdigit() for each in kinds)  # of seconds
         among_others = len(blocks) >= turns * len(kinds)  # as ranks have, and no counter has
@@ -79,6 +98,8 @@ def _templates(texts: Sequence[str]) -> list[str]:
     if common and not _are_common([*by_traceback, *common], texts):
         common = []
     kept = [form for form in by_traceback if not SOFT.search(form) or _are_common([form], texts)]
+    if not common and not (kept and _are_common(kept, texts)):
+        kept += _before_all([text for text in texts if text.strip()])
     wanted = {form for form in (*kept, *common) if not _TRIED.search(form)}
     return sorted(wanted, key=len, reverse=True)[:_MOST_TEMPLATES]
 
@@ -116,6 +137,44 @@ def _anchored(whole: str) -> Iterator[str]:
             at = whole.find(anchor, end) if end > 0 else -1
 
 
+def _before_all(filled: Sequence[str]) -> Sequence[str]:
+    """Return what is before nearly all lines of a log, where lines behind it show that it is copied."""
+    if len(filled) < _FEWEST:
+        return ()
+    longest = min(map(len, filled)) + _FEWEST
+    short = [text.rstrip() for text in filled if len(text) <= longest and _DELIMITED.search(text.rstrip())]
+    counts = Counter(map(_form, short[:_MOST_ANCHORS]))
+    alone = [form for form, count in counts.items() if count > 1]
+    sample = filled[:: max(1, len(filled) // _SAMPLE)]
+    stamped = [(_form(found[0]), text[found.end() :]) for text in sample if (found := _STAMPED.match(text))]
+    for forms in ([f"{form} " for form in alone], alone, _with_words(stamped, _NEARLY_ALL * len(sample))):
+        if forms and len(forms) <= _MOST_TEMPLATES and _are_common(forms, filled):
+            pattern = re.compile("|".join(map(_pattern, sorted(forms, key=len, reverse=True))))
+            behind = [text[found.end() :] for text in filled if (found := pattern.match(text))]
+            signs = (_COPIED, _LEVEL if any(map(SOFT.search, forms)) else _EMPTY)
+            empty = sum(1 for text in behind if not text.strip())
+            if empty < _MOST_EMPTY * len(filled) and any(
+                each.match(text) for each in signs for text in behind
+            ):
+                return forms
+    return ()
+
+
+def _with_words(stamped: Sequence[tuple[str, str]], fewest: float) -> list[str]:
+    """Return the form of stamps with the words behind them that nearly all lines have."""
+    form, count = Counter(form for form, _ in stamped).most_common(1)[0] if stamped else ("", 0)
+    if count < fewest:
+        return []
+    rests = [rest for each, rest in stamped if each == form]
+    while words := Counter(found[0] for rest in rests if (found := _WORD.match(rest))).most_common(1):
+        word, count = words[0]
+        if count < fewest:
+            break
+        form += _form(word)
+        rests = [rest[len(word) :] for rest in rests if rest.startswith(word)]
+    return [form]
+
+
 def _are_common(forms: Sequence[str], texts: Sequence[str]) -> bool:
     """Whether nearly all lines have one of the forms."""
     filled = [text for text in texts if text.strip()]
@@ -130,5 +189,9 @@ def _form(prefix: str) -> str:
 
 
 def _pattern(form: str) -> str:
-    """Return the pattern of a form: any other number, day or month fits in the place of one."""
-    return f"(?:{_NUMBER})".join(map(re.escape, form.split("\0")))
+    """Return the pattern of a form: any other number, day, month or stream fits in the place of one."""
+    return _STREAMS.sub(_any_stream, f"(?:{_NUMBER})".join(map(re.escape, form.split("\0"))))
+
+
+def _any_stream(found: re.Match[str]) -> str:
+    return "std(?:out|err)" if found[0][0] == "s" else r"[OE]\+?"

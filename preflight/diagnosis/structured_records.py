@@ -6,7 +6,9 @@ line or over several, `key="value"` pairs, or rows with a header. A record that 
 
 import csv
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from preflight import regex as re
@@ -16,7 +18,8 @@ _MESSAGE_KEYS = (
 )  # fmt: skip
 _WITHIN = ("jsonPayload", "_source", "record", "payload", "fields", "data", "attributes")
 """Keys of objects in which the message may be, one level deeper."""
-_LEVEL_KEYS = ("level", "levelname", "severity", "lvl", "log_level")
+_RAISED_WITHIN = ("error", "err", "exception", "exc", "exc_info")
+_LEVEL_KEYS = ("level", "levelname", "severity", "lvl", "log_level", "log.level", "severityText")
 _SOFT_LEVELS = frozenset({"DEBUG", "INFO", "WARN", "WARNING", "NOTICE"})
 _HARD_LEVELS = frozenset({"ERROR", "CRITICAL", "FATAL", "PANIC"})
 _KEY = "|".join(map(re.escape, _MESSAGE_KEYS))
@@ -47,15 +50,24 @@ _DATA = re.compile(
 _EXAMPLE = re.compile(
     rf"{_DATA.pattern}.*\"(?:output|completion|response|answer|prediction)\"\s?:|{_DATA.pattern.partition('(?=')[0]}.*\"(?:prompt|question|instruction)\"\s?:.*\"(?:output|completion|response|answer|chosen)\"\s?:"
 )
+# A line of a container, and a part of one that is too long for a line.
+_CRI = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) std(?:out|err) ([FP]) ?(.*)")
+_QUOTED = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'")
+_ESCAPE, _ESCAPED = re.compile(r"\\([ntr\"'\\])"), {"n": "\n", "t": "\t", "r": "\r"}
 _HEADER = re.compile(r"[\w@ .\"-]+(?:[,\t;][\w@ .\"-]+)+$")
 _SAMPLE = 64
 _MOST_LEVELS = 2
+_ISO = re.compile(
+    rf"(\"(?!(?:{_KEY})\")@?\w{{1,40}}\"\s?:\s?\"|)(\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?)"
+)
+_MOST_PREFIX = 60
+_MOST_AROUND = 5  # lines beside one that holds a whole log, which has more
 _SHARE = 0.7  # part of a log's lines that must be records, for it to be a log of records
 _FEWEST = 2
 
 
 class Entry(NamedTuple):
-    """One printed line: the place of the line that holds it, and its text."""
+    """One printed line: the place of the line that holds it, and its text. Of a record it is all of these."""
 
     place: int
     text: str
@@ -63,6 +75,42 @@ class Entry(NamedTuple):
 
 def printed_lines(texts: Sequence[str]) -> list[Entry] | None:
     """Return the lines that the records of a log hold; None where its lines are something else."""
+    records = _records(texts)
+    if records is None:
+        return None
+    whole = _joined(records[::-1] if is_newest_first(texts) else records, texts)
+    return [Entry(place, line) for place, text in whole for line in text.rstrip("\n").split("\n")]
+
+
+def is_newest_first(texts: Sequence[str], *, each_line: bool = False) -> bool:
+    """Whether a log's stamps go back, as in what a page exports; with `each_line` all lines have one."""
+    texts = texts if len(texts) > 1 else "".join(texts).split("},")
+    parts = texts[:_SAMPLE], texts[-_SAMPLE:]
+    if each_line and any(not _ISO.search(text[:_MOST_PREFIX]) for part in parts for text in part if text):
+        return False
+    ends = [[found.groups() for text in part if (found := _ISO.search(text))] for part in parts]
+    keys = Counter(key for end in ends for key, _ in end if key).most_common(1)
+    times = [[time for key, time in end if not keys or key == keys[0][0]] for end in ends]
+    if not all(times) or times[0][0] <= times[1][-1]:
+        return False
+    steps = [(one > other) - (one < other) for end in times for one, other in pairwise(end)]
+    return steps.count(1) >= _FEWEST and steps.count(-1) <= (1 - _SHARE) / 2 * len(steps)
+
+
+def _joined(records: Sequence[Entry], texts: Sequence[str], share: float = _SHARE) -> Sequence[Entry]:
+    """Return records with those put together that a collector made of one long line, which has one end."""
+    ended = [text[-1:] == "\n" for place, text in records if text != texts[place]]
+    if all(ended) or sum(ended) < share * len(ended):
+        return records
+    found: list[Entry] = []
+    is_open = False
+    for place, text in records:
+        found.append(Entry(found[-1].place, found.pop().text + text) if is_open else Entry(place, text))
+        is_open = text[-1:] != "\n" and text != texts[place]
+    return found
+
+
+def _records(texts: Sequence[str]) -> Sequence[Entry] | None:
     filled = [text for text in texts if text and not text.isspace()]
     if not filled:
         return None
@@ -71,23 +119,23 @@ def printed_lines(texts: Sequence[str]) -> list[Entry] | None:
     if len(filled) > len(sample):
         sample.append(filled[-1])  # a crash may be the only record that reports no step
     start = filled[0].lstrip("\ufeff ")[:1]
+    if any(" P " in text and _CRI.match(text) for text in filled):
+        parts = [(text, _CRI.match(text)) for text in texts]
+        held = [
+            f"{part[2]}\n" if part and part[1] == "F" else part[2] if part else text for text, part in parts
+        ]
+        return _joined(list(map(Entry, range(len(texts)), held)), texts, 0)
     for read in (_of_json, _of_ruby, _of_pairs):
         held = [message for text in sample if (message := read(text)) is not None]
         if len(held) >= max(_FEWEST, _SHARE * len(sample)) and not set(held).issubset(sample):
-            return list(_each(texts, _with_levels(read, sample) if read is _of_json else read))
-    if start in ("{", "["):
-        return _of_document(texts)
+            leveled = _with_levels(read, sample) if read is _of_json else read
+            messages = map(leveled, texts)
+            return [Entry(n, texts[n] if each is None else each) for n, each in enumerate(messages)]
+    if start in ("{", "[") and (found := _of_document(texts)) is not None:
+        return found
+    if len(filled) <= _MOST_AROUND and (found := _of_one_line(texts)) is not None:
+        return found
     return _of_rows(texts, filled[0]) if _HEADER.match(filled[0]) else None
-
-
-def _each(texts: Sequence[str], read: Callable[[str], str | None]) -> Iterator[Entry]:
-    for place, text in enumerate(texts):
-        message = read(text)
-        yield from _entries(place, text if message is None else message)
-
-
-def _entries(place: int, text: str) -> list[Entry]:
-    return [Entry(place, line) for line in text.rstrip("\n").split("\n")]
 
 
 def _loads(text: str) -> object:
@@ -154,10 +202,11 @@ def _message(record: Mapping[str, object]) -> str | None:
     """Return the message of a record, and below it the traceback that another of its fields holds."""
     inner = [value for key in _WITHIN if isinstance(value := record.get(key), dict)]
     for each in (record, *inner):
-        for key in _MESSAGE_KEYS:
-            message = _text(each.get(key))
-            if message is not None:
-                return "\n".join([message.rstrip("\n"), *_tracebacks(each, message)])
+        held = [message for key in _MESSAGE_KEYS if (message := _text(each.get(key))) is not None]
+        if held:
+            message = next((each for each in held if each), "")
+            below = _tracebacks(each, message)
+            return "\n".join([message.rstrip("\n"), *below]) if below else message
     raised = (text for each in (record, *inner) for text in _tracebacks(each, ""))
     return next(raised, None)  # {"level": "fatal", "error": "..."}
 
@@ -166,11 +215,16 @@ def _text(value: object) -> str | None:
     """Return a text, also one that journald gives as a list of bytes since it holds control characters."""
     if isinstance(value, list) and value and all(isinstance(each, int) and 0 <= each < 256 for each in value):
         return bytes(value).decode("utf-8", "replace")
-    return value if isinstance(value, str) else None
+    text: object = value.get("stringValue") if isinstance(value, dict) else value  # of OpenTelemetry
+    return text if isinstance(text, str) else None
 
 
 def _tracebacks(record: Mapping[str, object], message: str) -> list[str]:
-    texts = {key: value for key, value in record.items() if isinstance(value, str) and value != message}
+    held = dict(record)
+    for key in _RAISED_WITHIN:
+        inner = record.get(key)
+        held |= {f"{key}.{name}": value for name, value in inner.items()} if isinstance(inner, dict) else {}
+    texts = {key: value for key, value in held.items() if isinstance(value, str) and value != message}
     whole = [text.rstrip("\n") for text in texts.values() if _TRACEBACK in text]
     if whole or _level_of(record) in _SOFT_LEVELS or _CONTINUES.search(message):
         return whole
@@ -201,15 +255,30 @@ def _of_document(texts: Sequence[str]) -> list[Entry] | None:
     """Return the messages of records that are one JSON document, or the spread lines of a cut one."""
     document = _loads("\n".join(texts))
     if document is not None:
-        found = list(_walk(document))
-        return [entry for text in found for entry in _entries(0, text)] if found else None
+        return [Entry(0, text) for text in _walk(document)] or None
     filled = [text for text in texts if text.strip()]
     pairs = [(place, _PAIR.match(text)) for place, text in enumerate(texts)]
     kept = [(place, pair) for place, pair in pairs if pair]
     if len(kept) < _FEWEST or sum(1 for text in filled if _OF_SPREAD.match(text)) < _SHARE * len(filled):
         return None
     read = ((place, _loads(f'"{pair[2]}"')) for place, pair in kept)
-    return [entry for place, text in read for entry in _entries(place, str(text))]
+    return [Entry(place, str(text)) for place, text in read]
+
+
+def _of_one_line(texts: Sequence[str]) -> list[Entry] | None:
+    """Return the lines of a short text of which one holds a log: a tool's result, or a string's `repr`."""
+    place = max(range(len(texts)), key=lambda at: len(texts[at]))
+    text = texts[place]
+    if 2 * len(text) < sum(map(len, texts)):
+        return None
+    before = _RECORD.match(text) if text.rstrip()[-1:] == "}" else None
+    held = "\n".join(_walk(_loads(text[before.end() :]))) if before else ""
+    if not held:
+        quoted = max((each[0] for each in _QUOTED.finditer(text)), key=len, default="")
+        held = _ESCAPE.sub(lambda each: _ESCAPED.get(each[1], each[1]), quoted[1:-1])
+    if 4 * len(held) < len(text) or held.count("\n") < _MOST_AROUND:
+        return None
+    return [Entry(at, held if at == place else each) for at, each in enumerate(texts)]
 
 
 def _walk(value: object) -> Iterator[str]:
@@ -245,4 +314,4 @@ def _of_rows(texts: Sequence[str], header: str) -> list[Entry] | None:
     fit = [row for row in rows if len(row) == len(names)]
     if len(fit) < _SHARE * len([row for row in rows if row]):
         return None
-    return [entry for row in fit[1:] for entry in _entries(0, row[column])]
+    return [Entry(0, row[column]) for row in fit[1:]]

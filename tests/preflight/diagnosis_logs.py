@@ -135,8 +135,41 @@ def _of_two(form: str) -> Callable[[str], str]:
 
 
 def _table(log: str) -> str:
-    quoted = (line.replace('"', '""') for line in _lines(log))
-    return "timestamp,message\n" + "\n".join(f'17723592{n},"{line}"' for n, line in enumerate(quoted))
+    rows = (f'17723592{n},"{_quoted(line)}"' for n, line in enumerate(_lines(log)))
+    return "timestamp,message\n" + "\n".join(rows)
+
+
+def _by_time(log: str) -> list[tuple[str, str]]:
+    """Return (stamp, line) of each line, a second apart."""
+    lines = enumerate(_lines(log))
+    return [(f"2026-03-01T{n // 3600:02}:{n // 60 % 60:02}:{n % 60:02}", line) for n, line in lines]
+
+
+def _quoted(line: str) -> str:
+    return line.replace('"', '""')
+
+
+def _in_parts(log: str, width: int = 60) -> str:
+    """Cut lines as the runtime of a container does, at a width that is smaller than any real one."""
+    stamp = "2026-03-01T10:00:00.123456789Z std"
+    parts = [[line[at : at + width] for at in range(0, max(len(line), 1), width)] for line in _lines(log)]
+    return "\n".join(
+        f"{stamp}{'err' if n % 3 else 'out'} {'F' if at == len(line) - 1 else 'P'} {part}"
+        for n, line in enumerate(parts)
+        for at, part in enumerate(line)
+    )
+
+
+def _records_of_parts(log: str, width: int = 200) -> str:
+    parts = (f"{line}\n"[at : at + width] for line in _lines(log) for at in range(0, len(line) + 1, width))
+    return "\n".join(json.dumps({"log": part, "stream": "stderr"}) for part in parts)
+
+
+def _of_two_streams(form: str, names: tuple[str, str]) -> Callable[[str], str]:
+    """Return a change that labels every third line with the first of two streams."""
+    return lambda log: "\n".join(
+        form.format(stream=names[n % 3 > 0], line=line) for n, line in enumerate(_lines(log))
+    )
 
 
 def _page(log: str) -> str:
@@ -185,6 +218,26 @@ AROUND_WHOLE_LOGS: dict[str, Callable[[str], str]] = {
     "seconds": _numbered("{n}.{x} {line}"),
     "a parent's logger": _numbered("2026-03-01 10:00:{s:02},{x:03} - launcher - INFO - {line}"),
     "SkyPilot": _numbered("(worker1, rank=1, pid=411, ip=10.0.0.4) {line}"),
+    "a group's events": _numbered(_STAMP + ".{x:06}+00:00 train/default/4f0c1d2e3b {line}"),
+    "journald, monotonic": _numbered("[{n:5}.{x:06}] node-1 python3[411]: {line}"),
+    "newest first": lambda log: "\n".join(
+        ['"Time","Line"', *(f'"{stamp}","{_quoted(line)}"' for stamp, line in _by_time(log)[::-1])]
+    ),
+    "newest first, in records": lambda log: "\n".join(
+        [json.dumps({"message": line, "@timestamp": stamp}) for stamp, line in _by_time(log)][::-1]
+    ),
+    "newest first, a document": lambda log: json.dumps(
+        [{"textPayload": line, "timestamp": stamp} for stamp, line in _by_time(log)][::-1], indent=2
+    ),
+    "newest first, behind stamps": lambda log: "\n".join(
+        [f"{stamp}Z {line}" for stamp, line in _by_time(log)][::-1]
+    ),
+    "lines in parts": _in_parts,
+    "records of parts": _records_of_parts,
+    "two streams": _of_two_streams("[trainer]<std{stream}>: {line}", ("out", "err")),
+    "OpenTelemetry": _records(lambda line: {"severityText": "INFO", "body": {"stringValue": line}}),
+    "a tool's result": lambda log: "n1 | FAILED! => " + json.dumps({"rc": 1, "stderr": "", "stdout": log}),
+    "a string's repr": lambda log: f"CompletedProcess(args=['a.sh'], returncode=1, stdout={log!r})",
     "two pods": _of_two("[pod/train-{who}/pytorch] {line}"),
     "two hosts": _of_two("{who}: {line}"),
     "colours without their escape": lambda log: "\n".join(f"^[[31m{line}^[[0m" for line in log.split("\n")),

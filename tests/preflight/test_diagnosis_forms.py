@@ -40,6 +40,17 @@ _OTHERWISE = {
         "evaluation that failed",
     ),
     ("lines twice", _KEPT_BACK),
+    (
+        "journald, monotonic",
+        _PREEMPTED := "S96 preempted certain — steps behind the end of a job that nothing resumed",
+    ),
+    ("two streams", _PREEMPTED),
+    ("two streams", "S65 broken-interpreter"),
+    ("two streams", "broken-interpreter__python-home.txt"),
+    ("two streams", "benign__gpu-restart-recovers.txt"),
+    ("lines in parts", "benign — batches of NaN that the script leaves out"),
+    ("lines in parts", _NO_SCALE),
+    ("records of parts", "device-side-assert__gpu-embedding.txt"),
 }
 """(form, heading) where `diagnose` still says something else than of the log alone. A repair takes it out."""
 

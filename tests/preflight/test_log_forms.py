@@ -126,3 +126,57 @@ def test_lines_of_two_printers_are_kept_apart_by_their_labels() -> None:
 def test_numbers_that_count_are_no_labels(form: str) -> None:
     labels = {each.label for each in find_prefixes(stamped(form, *STEPS, HEAD, FRAME, "KeyError: 1"))}
     assert labels == {""}
+
+
+def test_two_streams_of_one_printer_have_one_label() -> None:
+    lines = [HEAD, FRAME, "    x", "KeyError: 1", *STEPS]
+    for form in ("[trainer]<std{}>: {}", "2026-03-01T10:00:00.1Z 01{} {}"):
+        names = ("out", "err") if "<std" in form else ("O", "E")
+        found = find_prefixes([form.format(names[n % 2], line) for n, line in enumerate(lines)])
+        assert all(each.text for each in found)
+        assert {each.label for each in found} in ({""}, {found[0].label})
+
+
+@pytest.mark.parametrize(
+    ("form", "prefix"),
+    [
+        ("2026-03-01T10:00:{n:02} job/4f0c {line}", "2026-03-01T10:00:07 job/4f0c "),
+        ("[   {n}.123456] gn07 python[41]: {line}", "[   7.123456] gn07 python[41]: "),
+        ("10:00:{n:02} | INFO | Task 'a' - {line}", ""),  # nothing shows that a parent has put it there
+    ],
+)
+def test_a_prefix_is_seen_where_no_traceback_shows_it(form: str, prefix: str) -> None:
+    lines = stamped(form, *STEPS, "", "usage: train.py [-h]", "  --lr LR")
+    assert find_prefixes(lines)[0].text == prefix
+
+
+@pytest.mark.parametrize(
+    "form", ["2026-03-01 10:00:{n:02} | INFO | {line}", "{n}%|###  | {n}/9 [0:0{n}<1:0{n}, 2it/s]"]
+)
+def test_what_a_program_writes_in_all_its_lines_is_no_prefix(form: str) -> None:
+    assert {each.text for each in find_prefixes(stamped(form, *STEPS, *STEPS))} == {""}
+
+
+def test_lines_whose_stamps_go_back_are_read_from_their_end() -> None:
+    lines = [f"2026-03-01T10:00:0{9 - n}Z {text}" for n, text in enumerate(("c", "b", "a"))]
+    assert texts("\n".join(lines)) == ["a", "b", "c"]
+    assert texts("\n".join([*lines, "2026-03-01T10:00:09Z d"])) == ["c", "b", "a", "d"]  # and forth
+    history = [
+        "commit 41",
+        "Date: 2026-03-03 10:00:00",
+        "commit 40",
+        "Date: 2026-03-02 10:00:00",
+        "commit 39",
+    ]
+    assert texts("\n".join(history)) == history
+
+
+def test_an_error_in_an_object_of_its_record_is_read() -> None:
+    raised = {"type": "KeyError", "message": "'x'", "stack_trace": f"{HEAD}\n{FRAME}\nKeyError: 'x'"}
+    record = json.dumps({"log.level": "error", "message": "job failed", "error": raised})
+    assert texts(f"{record}\n{record}")[:4] == ["job failed", HEAD, FRAME, "KeyError: 'x'"]
+
+
+def test_a_long_string_that_a_program_prints_is_no_log() -> None:
+    prompt = repr("You are a helpful assistant.\nAnswer in one word.\n" * 2)
+    assert texts(f"step 1\nprompt={prompt}") == ["step 1", f"prompt={prompt}"]
