@@ -15,6 +15,19 @@ FIXES: dict[str, tuple[str, str, str]] = {
         "model, optimizer, loader, scheduler = accelerator.prepare(model, optimizer, loader, scheduler)",
         "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)",
     ),
+    "R415": (
+        "exchange_decided_after_the_forward",
+        "x, y = next(loader)",
+        "model.require_backward_grad_sync = part == parts - 1; x, y = next(loader)",
+    ),
+    "R416": (
+        "directory_by_the_clock_of_each_rank",
+        'output = f"runs/{name}"',
+        (
+            "from accelerate import PartialState; from accelerate.utils import broadcast_object_list; "
+            'output = f"runs/{name}"; PartialState(); output = broadcast_object_list([output])[0]'
+        ),
+    ),
     "D201": (
         "dev_set_device",
         "import torch\ntorch.cuda.set_device(0)",

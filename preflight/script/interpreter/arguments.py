@@ -79,6 +79,8 @@ def _declared(names: list[str], call: Call) -> DeclaredOption:
         else ("str" if typed is None else "")
     )
     default = given if given is not None else (UNKNOWN if required else NONE)
+    if isinstance(default, Seq) and not default.items:
+        default = Seq((), open=True)  # of which a launch gives some
     listed = call.get("choices")
     choices = tuple(text_of(item) or "" for item in listed.items) if isinstance(listed, Seq) else ()
     others = (word for word in choices if word != text_of(default) and _OF_TRAINING.search(word))

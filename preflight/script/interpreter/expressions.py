@@ -121,6 +121,7 @@ def _item(it: Interpreter, owner: Value, key: Value, node: ast.Subscript) -> Val
             return UNKNOWN if what == "state" else owner  # a cast of an entry makes another tensor
         case Ref():
             return _item_of_object(it, owner, key, node)
+    rank_values.note_part(it, node, key)
     return OF_RANK if is_by_rank(key) or is_by_rank(owner) else UNKNOWN
 
 

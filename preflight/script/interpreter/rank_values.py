@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Callable
 
+from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import OTHER_RANKS, RANK_0, asks_rank
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
@@ -182,6 +183,17 @@ def note_choice(it: Interpreter, node: ast.Compare | ast.BinOp, left: Value, rig
     else:
         chosen = _is_remainder(node) and isinstance(node.left, ast.BinOp) and is_by_rank(left)
     if chosen:
+        it.note(PARTED, it.place(node))
+
+
+_PARTS = re.compile(r"_split|chunk|partition|shard", re.IGNORECASE)
+
+
+def note_part(it: Interpreter, node: ast.Subscript, key: Value) -> None:
+    """Note `np.array_split(files, world_size)[rank]`: which items are chosen depends on the rank."""
+    called = (part.func for part in walk(node.value) if isinstance(part, ast.Call))
+    names = (getattr(func, "attr", getattr(func, "id", "")) for func in called)
+    if is_by_rank(key) and "no_grad" not in it.contexts and any(map(_PARTS.search, names)):
         it.note(PARTED, it.place(node))
 
 

@@ -50,10 +50,20 @@ def _accelerator(it: Interpreter, ref: Ref, _name: str, call: Call) -> None:
         cpu=call.get("cpu") or FALSE,
         requested_at=Dtype("at", call.at("mixed_precision")),
         open=Const(call.open),
+        steps_once=Const(_steps_once(call)),
     )
     it.state.device_set = it.state.grouped = True
     values = {"requested": requested, "effective": effective}
     it.emit(call.event("accelerator", ref.id, **values))
+
+
+def _steps_once(call: Call) -> bool:
+    """Whether a prepared scheduler may make one step at a time, whatever the number of ranks."""
+    if truth(call.get("split_batches", 1) or FALSE) is not False:
+        return True
+    if any(call.get(name) not in (None, NONE) for name in ("dataloader_config", "deepspeed_plugin")):
+        return True
+    return truth(call.get("step_scheduler_with_optimizer") or TRUE) is not True
 
 
 def _partial_state(it: Interpreter, _ref: Ref, _name: str, _call: Call) -> None:

@@ -5,7 +5,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from preflight import regex as re
-from preflight.script.interpreter.branch_conditions import MAYBE, OF_SOME, SPAWNED, UNCALLED
+from preflight.script.interpreter.branch_conditions import (
+    MAYBE,
+    OF_SOME,
+    RANK_0,
+    SPAWNED,
+    UNCALLED,
+    branch_places,
+)
 from preflight.script.interpreter.contexts import SUPPRESS
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
@@ -108,6 +115,14 @@ def _of_all(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     around = list(_tests_around(it, event.call.node))
     if any(_is_of_rank_0(it, test) for test in around if test is not None):
         return
+    asked = (*it.tests, *(test for test in around if test is not None))
+    if any(
+        _set_by_rank(it, part.attr)
+        for test in asked
+        for part in walk(test)
+        if isinstance(part, ast.Attribute)
+    ):
+        return
     if event.values.get("opened") != TRUE and _in_memory(it, event.call.node):
         return
     if event.what in _SAID:
@@ -176,6 +191,14 @@ def _is_of_rank_0(it: Interpreter, test: ast.expr) -> bool:
         if isinstance(part, (ast.Name, ast.Attribute)) and re.search(_OF_RANK_0, ast.unparse(part))
     ]
     return not named or any(_may_differ(it.evaluate(part)) for part in named)
+
+
+def _set_by_rank(it: Interpreter, name: str) -> bool:
+    """Whether an attribute is given, somewhere in the script, what is true on rank 0 alone."""
+    files = ((source.tree, it.sources.parser) for source in it.sources.files())
+    stored = (node for tree, parser in files for node in parser.of_kinds(tree, ast.Assign))
+    given = (node.value for node in stored if getattr(node.targets[0], "attr", "") == name)
+    return any(branch_places(value)[0] == RANK_0 for value in given)
 
 
 def _may_differ(value: Value) -> bool:

@@ -22,6 +22,7 @@ from preflight.script.interpreter.values import (
     text_of,
     truth,
 )
+from preflight.script.libraries.casts import members
 from preflight.script.libraries.models import trained_dtype
 from preflight.script.rules.autocast import in_validation
 from preflight.script.rules.data_loaders import only_measures
@@ -170,9 +171,13 @@ def _unscaled(it: Interpreter, model: Ref | None) -> bool:
 
 
 def _optimizers_of(it: Interpreter, model: Ref | None) -> list[HeapObject]:
-    """Return the optimizers that step a model; where none is known, those that step nothing known, or all."""
+    """Return the optimizers that step a model or parts of it; where none is known, those of none, or all."""
     optimizers = [thing for thing in it.state.heap.values() if thing.kind == "optimizer"]
-    mine = [thing for thing in optimizers if model in getattr(thing.get("models"), "items", ())]
+    parts = set(members(it, model.id)) if model is not None else set()
+    steps = ((thing, getattr(thing.get("models"), "items", ())) for thing in optimizers)
+    mine = [
+        thing for thing, models in steps if any(isinstance(item, Ref) and item.id in parts for item in models)
+    ]
     if model is not None and not mine:
         mine = [thing for thing in optimizers if not getattr(thing.get("models"), "items", ())]
     return mine or optimizers  # where none is known, unscale_ itself ends what is scaled

@@ -7,9 +7,10 @@ from preflight import regex as re
 from preflight.frozen import dataclass
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import Const, ExternalName, Ref, text_of
+from preflight.script.interpreter.values import NONE, Class, Const, ExternalName, Func, Ref, text_of
 from preflight.script.rules.graph_syntax import BACKWARDS, LOOPS, LOSSES, SAME, names_in
 from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.source import all_names
 from preflight.script.syntax_trees import ByKind, walk
 
 _LOSSES = re.compile(LOSSES + "|^crit$|l1|gan")
@@ -56,7 +57,9 @@ def backward_without_its_graph(it: Interpreter, event: ScriptEvent) -> Iterator[
         if loss.kind != "cut":
             message = "this goes through a graph that the backward() before it has freed"
             fix = "one backward() of the sum of the losses; a GAN's discriminator takes fake.detach()"
-            if all(_is_quiet(it, root) for root in loss.roots):
+            if all(_is_quiet(it, root) for root in loss.roots) or any(
+                _detaches(it, each) for each in loss.by
+            ):
                 continue
         else:
             message = "this loss has no graph: it comes from a forward under no_grad(), or is detached"
@@ -71,6 +74,15 @@ def _is_of_torch(it: Interpreter, loss: ast.Call) -> bool:
     thing = it.thing(value) if isinstance(value, Ref) else None
     name = value.name if isinstance(value, ExternalName) else text_of(thing.get("__name__")) if thing else ""
     return (name or "").startswith("torch.")
+
+
+def _detaches(it: Interpreter, loss: ast.Call) -> bool:
+    """Whether a loss of the script's own may detach what it is given, as for a GAN's discriminator."""
+    value = it.evaluate(loss.func)
+    cls = it.attr(value, "__class__") if isinstance(value, Ref) else NONE
+    nodes: list[ast.AST] = [info.node for info in it.mro(cls.key)] if isinstance(cls, Class) else []
+    nodes += [it.functions[value.key].node] if isinstance(value, Func) else []
+    return any("detach" in all_names(walk(node)) for node in nodes)
 
 
 def _is_quiet(it: Interpreter, forward: ast.Call) -> bool:
@@ -143,7 +155,7 @@ class _Flow:
         if loss.kind == "cut":
             self.found.append((call, loss))
         elif again := loss.roots & self.freed:
-            self.found.append((call, _Tensor("live", again)))
+            self.found.append((call, _Tensor("live", again, loss.by)))
         self.freed |= loss.roots
 
     def value(self, node: ast.expr) -> _Tensor:

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from preflight import regex as re
-from preflight.script.interpreter.events import OWN_STEP, ScriptEvent
+from preflight.script.interpreter.events import OWN_STEP, Loop, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     NONE,
@@ -18,6 +18,7 @@ from preflight.script.interpreter.values import (
 )
 from preflight.script.libraries.pytorch import trained_models
 from preflight.script.rules.certainty import doubts_of
+from preflight.script.rules.graph_syntax import names_in
 from preflight.script.rules.method_calls import UNSEEN, calls_by_owner, has_unknown_call, note_call, owners_of
 from preflight.script.rules.own_names import step_at
 from preflight.script.rules.registry import Level, RuleHit, rule
@@ -215,13 +216,22 @@ def unscaled_twice(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     if not isinstance(ref, Ref) or scaler is None:
         return
     before = it.attr(ref, "taken_out")
-    it.change(ref.id, taken_out=TRUE)
-    updated = {owner for owner, _ in calls_by_owner(it, "update")}
     loops = [loop for loop in it.loops if not (loop.number or loop.caught)]
+    turn = next((Const(loop.began) for loop in reversed(loops) if not _goes_over(it, loop, event)), NONE)
+    it.change(ref.id, taken_out=turn)
+    updated = {owner for owner, _ in calls_by_owner(it, "update")}
     asked = it.tests or (len(loops) > 1 and loops[-1].asked)  # around a loop over optimizers, too
-    if it.loop_depth and TRUE in alternatives(before) and not asked and scaler.place in updated:
+    again = turn != NONE and any(item not in (NONE, turn) for item in alternatives(before))
+    if again and not asked and scaler.place in updated:
         level = Level.WARNING if scaler.get("touched") == TRUE else Level.ERROR
         message = "unscale_() runs in each turn of the loop, and update() in some only"
         advice = "{0}.unscale_({1}) beside {0}.step({1}), in the turns that step"
         fix = advice.format(*step_at(it, event.place))
         yield RuleHit(event.place, message, fix, level)
+
+
+def _goes_over(it: Interpreter, loop: Loop, event: ScriptEvent) -> bool:
+    """Whether a loop goes over the optimizers that an event is about, so that a turn of it makes no step."""
+    given = event.call.node.args[:1] if event.call is not None else []
+    nodes = [node for node in it.of_kinds(ast.For) if it.place(node) == loop.place]
+    return any(not names_in(given).isdisjoint(names_in([node.target])) for node in nodes)

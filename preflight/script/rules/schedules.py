@@ -15,11 +15,10 @@ from preflight.script.syntax_trees import walk
 
 _BY_RANKS = re.compile(r"(?i)process|world|gpu|rank|replica|device|loader|split_batch|gather|^len$|len\(")
 """Words in what a schedule is made of that count the ranks, or the batches of all of them."""
-_STEPS_ONCE = re.compile(
-    r"split_batches|step_scheduler_with_optimizer|DataLoaderConfig|DeepSpeedPlugin"
-    r"|assert [^\n]*num_processes *== *1\b|\+=[^\n]*(?:num_processes|world_size)"
+_COUNTS_ALL = re.compile(
+    r"assert [^\n]*num_processes *== *1\b|\+=[^\n]*(?:num_processes|world_size)|DeepSpeedPlugin"
 )
-"""What lets a scheduler make one step at a time, or counts what all ranks have done."""
+"""What allows one rank alone, counts what all ranks have done, or steps in DeepSpeed's engine."""
 _FLAT = re.compile(r"(?i)^constant|^lambda \w+: [\d.]+$")
 _ENDS_BY = r"[<>]=? *(?:{0})\b|== *(?:{0})\b|\b(?:{0}) *[<>]|range\((?:[^()\n]*, *)?(?:{0})\b"
 _OF_EPOCHS = re.compile(r"\s*for \w*epoch\w* in [^:]*range\(")
@@ -37,7 +36,12 @@ def stepped_once_for_each_rank(it: Interpreter, event: ScriptEvent) -> Iterator[
     scheduler = it.thing(event.ref)
     accelerator = it.thing(scheduler.get("accelerator")) if scheduler is not None else None
     alone = it.target.processes == 1 or UNCALLED in it.contexts
-    if scheduler is None or accelerator is None or alone or accelerator.get("open") == TRUE:
+    if (
+        scheduler is None
+        or accelerator is None
+        or alone
+        or TRUE in map(accelerator.get, ("open", "steps_once"))
+    ):
         return
     kind, given, steps = (text_of(scheduler.get(name)) for name in ("kind", "given", "steps"))
     if kind is None or given is None or any(map(_FLAT.match, (kind, given))):
@@ -48,7 +52,7 @@ def stepped_once_for_each_rank(it: Interpreter, event: ScriptEvent) -> Iterator[
     of_epochs = _OF_EPOCHS.match(" ".join(lines)) is not None
     if not of_epochs and not (steps and it.sources.mention(re.compile(_ENDS_BY.format(steps)))):
         return
-    if it.sources.mention(_STEPS_ONCE) or _counts_ranks(it, given):
+    if it.sources.mention(_COUNTS_ALL) or _counts_ranks(it, given):
         return
     counts = "epochs" if of_epochs else "the steps of the loop"
     message = f"this scheduler counts {counts}, and step() of a prepared one makes a step for each rank"
