@@ -15,6 +15,7 @@ _ADVICE: tuple[tuple[str, str, str], ...] = (
     ("KeyError", r"\blocal[-_]rank\b", "torch.distributed.launch gives the script --local-rank: start it with torchrun, which sets LOCAL_RANK instead"),
     ("KeyError", r"already registered in", "two modules register that name: a copy of the package in the working directory beside the installed one, or the decorator twice"),
     ("KeyError", "", "the mapping at that line lacks the key: print its keys, and compare them with the config, batch or checkpoint that it came from"),
+    ("", r"\b(?:now|been) removed\b.{0,300}\b(?:in favor of|use|replaced)\b|\bwas removed in favor of\b", "write at that line what the message names in place of the removed call, or install a release of the library that still has it"),
     ("IndexError", r"out of bounds for (?:dimension|axis)", "print the shape of the tensor or array at that line on the rank that failed: a dimension is smaller than the index"),
     ("IndexError", r"^index out of range in self", "a token id is beyond the embedding's rows, or a position beyond the model's length: print(input_ids.max(), input_ids.shape); truncation=True with max_length=, and resize_token_embeddings for tokens that were added"),
     ("IndexError", r"^Target \S+ is out of bounds", "a label is beyond the classes: print(labels.min(), labels.max()); num_labels= is the number of classes, which count from 0"),

@@ -159,6 +159,23 @@ _ENGINE = (
             "S35",
             "nvidia-open",
         ),
+        # torch 2.14 takes C++20 and has lost what was deprecated.
+        (
+            (
+                "ATen/ATen.h:4:2: error: #error C++20 or later compatible compiler is required to use ATen.\n"
+                f"ninja: build stopped.\n{_HEAD}RuntimeError: Error building extension 'ops'\n"
+            ),
+            "S68",
+            "-std=c++20",
+        ),
+        (
+            (
+                f"{_HEAD}RuntimeError: This function was deprecated since version 1.9 and is now removed."
+                " `torch.cholesky` is deprecated in favor of `torch.linalg.cholesky`.\n"
+            ),
+            "S00",
+            "in place of the removed call",
+        ),
     ],
 )
 def test_the_first_cause_and_what_to_do(log: str, code: str, fix: str) -> None:

@@ -40,9 +40,10 @@ _LIKE_TORCH = (
 )
 _PLAIN = (
     *("barrier", "monitored_barrier", "all_reduce", "all_gather", "all_gather_object"),
-    "all_gather_into_tensor",
+    *("all_gather_into_tensor", "all_gather_single", "gather_into_tensor", "gather_single"),
     *("broadcast", "broadcast_object_list", "reduce", "gather", "gather_object", "scatter", "reduce_scatter"),
-    *("scatter_object_list", "reduce_scatter_tensor", "all_to_all", "all_to_all_single", "new_group"),
+    *("scatter_object_list", "reduce_scatter_tensor", "reduce_scatter_single", "all_to_all"),
+    *("all_to_all_single", "new_group"),
 )
 _SHARDED = (
     *("torch.distributed.checkpoint.save", "torch.distributed.checkpoint.load"),

@@ -40,6 +40,7 @@ _IN_PLACE = frozenset(
         *("all_reduce", "all_gather", "all_gather_into_tensor", "all_gather_object", "barrier", "broadcast"),
         *("broadcast_object_list", "gather_object", "reduce", "gather", "scatter", "reduce_scatter"),
         *("scatter_object_list", "reduce_scatter_tensor", "all_to_all", "all_to_all_single"),
+        *("all_gather_single", "gather_into_tensor", "gather_single", "reduce_scatter_single"),
     }
 )
 """Functions of torch that change what they get, and give None, or a handle where they are asynchronous."""

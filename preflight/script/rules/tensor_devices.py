@@ -27,7 +27,9 @@ from preflight.script.rules.own_names import assigned_name
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import ByKind
 
-_FIRST = frozenset({"all_reduce", "broadcast", "reduce", "reduce_scatter", "all_gather_into_tensor"})
+_FIRST = frozenset(
+    {"all_reduce", "broadcast", "reduce", "reduce_scatter", "all_gather_into_tensor", "all_gather_single"}
+)
 _ELSEWHERE = re.compile(
     r"set_default_(?:device|tensor_type)|\bwith +(?:torch\.)?device\b|DeviceContext|\.data *= "
 )

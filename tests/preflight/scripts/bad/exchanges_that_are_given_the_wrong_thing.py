@@ -41,6 +41,7 @@ def main():
     loss = torch.ones(1).cuda()
     mean = dist.all_reduce(loss) / world  # expect: R411 warning
     total = dist.all_reduce(loss)  # expect: R411 warning
+    parts = dist.all_gather_single(torch.zeros(world).cuda(), loss) / world  # expect: R411 warning
     print(mean, total.item())
     lists = [torch.zeros(1).cuda() for _ in range(world)]
     dist.gather(loss, gather_list=lists, dst=0)  # expect: R411 warning
