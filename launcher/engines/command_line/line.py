@@ -10,9 +10,6 @@ from launcher.engines.command_line.manifests.counts import ASKED
 from launcher.engines.command_line.option_reader import FoundOption
 from launcher.engines.command_line.options import LauncherOption, ValueKind
 from launcher.engines.command_line.parsed_command import CONDAS, Environment, MissingValue, OptionUse
-from launcher.engines.command_line.refusals import unseen_settings
-from launcher.engines.command_line.shell.bracket_tests import Files
-from launcher.engines.command_line.shell.env_file import read_settings
 from launcher.engines.command_line.shell.missing_values import with_placeholders, without_values
 from launcher.engines.command_line.shell.words import Word, explain_replaced, without_itself
 from launcher.engines.command_line.side_commands import find_launcher
@@ -121,19 +118,6 @@ class CommandLine:
             if set(value.unresolved) & set(word.unresolved)
         ]
         return f"{name}: {_PORT}" if options and all(map(_OF_PORT.fullmatch, options)) else ""
-
-    def read_settings(self, name: Word, files: Files | None) -> None:
-        """Take the variables of a file, where they are not set already; lack what may not be read."""
-        text = (
-            files(posixpath.join(self.directory, name.text)) if files is not None and name.is_known else None
-        )
-        if text is None:
-            self.lack(unseen_settings((Word("--env-file"), name)))
-            return
-        self.dropped.append(f"--env-file {name.text}: read as it is on this machine")
-        for variable, value in read_settings(text):
-            if variable not in self.env:
-                self.assign(-1, variable, value)
 
     def lack(self, error: CommandRefused, parts: tuple[str, ...] = ()) -> None:
         """Take what the launch needs and the line does not say."""

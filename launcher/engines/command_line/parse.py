@@ -16,7 +16,7 @@ from launcher.engines.command_line.line import CommandLine
 from launcher.engines.command_line.mpirun_srun import read_prefix
 from launcher.engines.command_line.pages.other_text import refuse_other_text
 from launcher.engines.command_line.parsed_command import MissingValue, ParsedCommand
-from launcher.engines.command_line.refusals import is_early_end, of_text, refuse_continued
+from launcher.engines.command_line.refusals import is_early_end, of_text, refuse_continued, unseen_settings
 from launcher.engines.command_line.shell.bracket_tests import Files
 from launcher.engines.command_line.shell.missing_values import without_values
 from launcher.engines.command_line.shell.variables import Value
@@ -149,7 +149,7 @@ def _parse(shell: ShellLine, inside: _Inside) -> ParsedCommand:
                 given[name] = value.value
             line.unset += around.unset
             if around.settings is not None:
-                line.read_settings(around.settings, inside.files)
+                line.lack(unseen_settings((Word("--env-file"), around.settings)))
             line.enter(around.environment, around.directory)
             line.dropped += around.dropped
             continue

@@ -1,6 +1,5 @@
 """What takes the place of a program in front of a launch, in the words that the line has. Pure."""
 
-import json
 import shlex
 from collections.abc import Sequence
 from itertools import pairwise, takewhile
@@ -24,7 +23,6 @@ _EXECUTES = ("docker", "podman", "kubectl")  # programs that `via:` knows by nam
 
 _LAUNCH = "gpulaunch run --hosts A,B -- "
 _ENV_OPTIONS = ("-e", "--env", "-E", "--genv", "--environment-variable")
-_RUNTIME_ENV = "--runtime-env-json"
 _LISTED = re.compile(r",(?=[A-Za-z_]\w{0,100}=)")  # between the variables of one option: `--env A=1,B=2`
 
 _SHAPE = re.compile(r"(?:--?j=?)?(\d+)x(\d+)")  # nodes and ranks of each: `-j 2x8`
@@ -122,22 +120,7 @@ def _with_variables(program: str, fix: str, words: Sequence[Word]) -> str:
             if pair is not None and part not in _OF_HOST:
                 shown = f"${part}" if pair[2] is None else _typed(Word(pair[2], source.unresolved))
                 given[pair[1]] = f"{pair[1]}={shown}"
-        if name == _RUNTIME_ENV:
-            given |= _of_runtime(source)
     return fix.replace(_LAUNCH, f"{_LAUNCH}{shorten(' '.join(given.values()), _SHOWN)} ") if given else fix
-
-
-def _of_runtime(word: Word) -> dict[str, str]:
-    """Return the variables of an environment of Ray, each as it is typed."""
-    try:
-        found = json.loads(word.text)
-    except (ValueError, RecursionError):
-        return {}
-    variables = found.get("env_vars") if isinstance(found, dict) else None
-    pairs = variables.items() if isinstance(variables, dict) else ()
-    values = {name: str(value) for name, value in pairs if _VARIABLE.fullmatch(name)}
-    parts = {name: tuple(part for part in word.unresolved if part in value) for name, value in values.items()}
-    return {name: f"{name}={_typed(Word(value, parts[name]))}" for name, value in values.items()}
 
 
 def refuse_submitter(

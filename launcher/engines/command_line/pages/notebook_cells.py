@@ -29,7 +29,6 @@ _PROMPT = re.compile(r"[ \t]*(?:>>>[ \t]|\$[ \t]|(?:export|cd)[ \t])")
 _VARIABLE = re.compile(
     r"os\.environ\[(?P<quote>[\"'])(?P<name>[A-Za-z_]\w*)(?P=quote)\][ \t]*=[ \t]*(?P<value>.+)"
 )
-_CALL = re.compile(r"os\.(?P<name>environ\.(?:update|setdefault)|chdir)\((?P<given>[^#]*)\)[ \t]*(?:#.*)?")
 _NAME = re.compile(r"(?P<name>[A-Za-z_]\w*)[ \t]*=[ \t]*(?P<value>.+)")
 
 
@@ -116,31 +115,12 @@ def _assignment(line: str) -> tuple[str, str]:
 
     What a line below a condition or in a function sets is not known.
     """
-    variable, call = _VARIABLE.match(line), _CALL.fullmatch(line.rstrip())
-    if call is not None:
-        return "", _called(call["name"], call["given"])
+    variable = _VARIABLE.match(line)
     found = variable or _NAME.match(line)
     value = None if found is None else _literal(found["value"])
     if found is None or not isinstance(value, str | int | float):
         return "", ""
     return found["name"], f"{'export ' if variable else ''}{found['name']}={shlex.quote(str(value))}"
-
-
-def _called(name: str, given: str) -> str:
-    """Return what a call that sets variables or the directory is to a shell, "" for what is not read."""
-    values = _literal(f"({given},)" if given else "()")
-    if name == "chdir" and isinstance(values, tuple) and [type(one) for one in values] == [str]:
-        return f"cd {shlex.quote(values[0])}"
-    if name == "environ.setdefault" and isinstance(values, tuple) and len(values) == 2:
-        values = ({values[0]: f"${{{values[0]}:-{values[1]}}}"},)
-    elif name != "environ.update":
-        return ""
-    pairs = values[0] if isinstance(values, tuple) and values and isinstance(values[0], dict) else {}
-    if not all(isinstance(one, str) and one.isidentifier() for one in pairs):
-        return ""
-    quote = str if name == "environ.setdefault" else shlex.quote
-    exports = (f"export {one}={quote(str(value))}" for one, value in pairs.items())
-    return "; ".join(exports)
 
 
 def _literal(text: str) -> Any:

@@ -4,7 +4,7 @@ import ast
 import shlex
 from collections.abc import Iterator
 
-from launcher.engines.command_line.launch_patterns import LAUNCH_INSIDE
+from launcher.engines.command_line.launch_patterns import LAUNCH_INSIDE, LAUNCH_LINE
 from launcher.errors import CommandRefused
 from preflight import regex as re
 from preflight.checks.message_text import shorten
@@ -19,12 +19,10 @@ _ENTRY = re.compile(
     r"\b(?:entry_point|entry_script|script)[ \t]*=[ \t]*[\"'](?P<script>[\w./-]+\.(?P<kind>py|sh))[\"']"
 )
 _ENTERED = re.compile(r"^(?:>>>|\.\.\.)[ \t]?", re.MULTILINE)
-_LONGEST_COMMAND = 2000
 _COMMAND = re.compile(
     r"(?:\b(?:command|entrypoint)[ \t]*=|[\"'](?:command|entrypoint)[\"'][ \t]*:)"
     r"[ \t]*f?[\"'](?P<command>[^\"'\n]{1,200})[\"']"
 )
-_JOINED = re.compile(r"[ \t]*\\\n[ \t]*")
 _NOTED = re.compile(
     r"^#[^\n]{0,60}?\b((?:torchrun|accelerate launch|deepspeed|python[\d.]* -m torch\.distributed\.\w+)"
     r"(?=[ \t][^\n]*(?:\.py\b|[ \t]--?\w|\\$))[ \t]+\S[^\n]*(?:(?<=\\)\n#[^\n]*)*)",
@@ -33,9 +31,7 @@ _NOTED = re.compile(
 """A launch in a comment at the start of a line."""
 
 _LONGEST, _SHOWN, _MOST_WORDS = 100_000, 200, 300
-_PATH_AT_END = re.compile(r"(?<![\w./-])[\w./-]*\Z")
 _OPERATOR = re.compile(r"[&|;<>]")
-_STARTERS = ("env", "exec", "sudo", "nohup", "time", "run")  # words of a launch, not of prose
 
 
 def noted_launch(text: str) -> str:
@@ -90,32 +86,19 @@ def _program(text: str) -> ast.Module | None:
 
 
 def _started(program: ast.Module) -> Iterator[str]:
-    """Yield commands among the texts and lists of a program, in its order where they are as deep."""
+    """Yield the launches at the starts of lines of a program's texts and lists, as deep ones in its order."""
     for node in ast.walk(program):
         if isinstance(node, ast.List) and 1 < len(node.elts) <= _MOST_WORDS:
             text = " ".join(map(_word, node.elts))
-        elif isinstance(node, ast.Constant | ast.JoinedStr):
-            text = _word(node)
         else:
-            continue
-        text = _launch_line(text[:_LONGEST_COMMAND]) if "\n" in text.strip() else text
-        text = " ".join(text[:_LONGEST_COMMAND].replace("\\", " ").split())
-        found = LAUNCH_INSIDE.search(text)
-        if " " in text and found is not None and _is_no_prose(text[: found.end()]):
-            yield shorten(text, _SHOWN)
-
-
-def _is_no_prose(text: str) -> bool:
-    """Whether what ends with the name of a launcher is a command as far as it goes."""
-    last = next(iter(_PATH_AT_END.sub("", text).split()[-1:]), "")
-    return not last or last.endswith(("&", "|", ";", "(")) or "=" in last or last in _STARTERS
-
-
-def _launch_line(text: str) -> str:
-    """Return the first launch of a text of several lines, a docstring, with the lines that continue it."""
-    lines = iter(_JOINED.sub(" ", text).split("\n"))
-    starts = ((line, LAUNCH_INSIDE.search(line)) for line in lines)
-    return next((line for line, found in starts if found and _is_no_prose(line[: found.end()])), "")
+            text = _word(node) if isinstance(node, ast.Constant | ast.JoinedStr) else ""
+        text = text.replace("\\\n", " ")
+        found = LAUNCH_LINE.search(text)
+        line = (
+            " ".join(text[found.start() :].lstrip().partition("\n")[0].split()) if found is not None else ""
+        )
+        if " " in line:
+            yield shorten(line, _SHOWN)
 
 
 def _word(node: ast.expr) -> str:

@@ -89,7 +89,7 @@ def _leaves_variables(shell: ShellState, words: tuple[Word, ...]) -> bool:
         shell.calculate(rest[:-1] if name == "((" else rest, is_certain=False)
     elif is_declaration or all(map(is_assignment, words)):
         for word in rest if is_declaration else words:
-            if name != "export" or not shell.export_file(word, is_certain=False):
+            if name != "export" or not shell.export_file(word):
                 is_exported = name == "export" or (is_declaration and Word("-x") in rest)
                 shell.forget(word.text.partition("=")[0].rstrip("+"), is_exported=is_exported)
         if name == "readonly" or Word("-r") in rest:

@@ -10,7 +10,6 @@ from launcher.engines.command_line.parsed_command import Environment, MissingVal
 from launcher.engines.command_line.shell.arithmetic import names_set, read_assignment, with_number
 from launcher.engines.command_line.shell.blocks import Block, ShellBlocks
 from launcher.engines.command_line.shell.bracket_tests import Files
-from launcher.engines.command_line.shell.env_file import exported_file, read_settings
 from launcher.engines.command_line.shell.missing_values import left_open
 from launcher.engines.command_line.shell.pipelines import predict_output
 from launcher.engines.command_line.shell.variables import (
@@ -372,16 +371,9 @@ class ShellState:
         elif (is_exported and equals) or name in self.exports:
             self.exports[name] = assigned
 
-    def export_file(self, word: Word, *, is_certain: bool = True) -> bool:
-        """Take `export $(cat .env | xargs)`; return False for any other word."""
-        name = exported_file(word)
-        if name is None:
+    def export_file(self, word: Word) -> bool:
+        """Take `export $(cat .env | xargs)`, which is not read; return False for any other word."""
+        if not word.text.startswith(word.unresolved[:1] or ("=",)):
             return False
-        text = self.text_of(name) if name and is_certain else None
-        if text is not None:
-            self.dropped.append(f"export {word.text}: {name} is read as it is on this machine")
-            found = (Word(f"{key}={one.text}", one.unresolved) for key, one in read_settings(text))
-            self._assign(tuple(found), is_exported=True)
-        elif is_certain or not self.is_absent((Word(name),)):
-            self.lack(refusals.unseen_settings((Word("export"), word)))
+        self.lack(refusals.unseen_settings((Word("export"), word)))
         return True

@@ -3,8 +3,7 @@
 What make alone would know stays open within a text: a variable that nothing sets, what a program prints.
 """
 
-import posixpath
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from launcher.engines.command_line.shell.bracket_tests import Files
 from launcher.errors import CommandRefused
@@ -17,7 +16,6 @@ _UNSET_NAME = re.compile(f"{_UNSET}[^{_END}]*{_END}")
 _WORD = re.compile(rf"(?:{_MARKED.pattern}|\S)+")
 _QUOTED = re.compile(r"\"(?:[^\"\\\n]|\\[^\n])*\"|'[^'\n]*'|\\.")
 _FUNCTION = re.compile(r"(?P<name>[a-z][a-z-]*)[ \t\n]+(?P<given>.*)", re.DOTALL)
-_REPLACED = re.compile(r"(?P<name>[^:=]+):(?P<old>[^=]*)=(?P<new>.*)", re.DOTALL)
 _GIVEN = re.compile(r"(?:\w+_)?(?:ARGS|FLAGS|OPTS|OPTIONS)|(?:\w+_)?(?:args|flags|opts)", re.ASCII)
 """What a user adds behind `make train`: empty where nothing does."""
 
@@ -159,20 +157,14 @@ class MakeValues:
 
     def _value(self, inner: str, shown: str) -> str:
         function = _FUNCTION.fullmatch(inner.lstrip())
-        if function is not None and (function["name"] in _TEXTS or function["name"] in _ASKING):
-            return self._function(function["name"], function["given"], shown)
+        if function is not None and function["name"] in _FUNCTIONS:
+            return _FUNCTIONS[function["name"]](self, function["given"], shown)
         if function is not None:
             name = function["given"].partition(",")[0].strip()
             called = self.find(name) if function["name"] == "call" else None
             self._perhaps(called.text if called is not None else "")
             return opened(f"$({self.expand(inner)})")
-        replaced = _REPLACED.fullmatch(inner)
-        if replaced is None:
-            return self._variable(self.expand(inner))
-        old, new = self.expand(replaced["old"]), self.expand(replaced["new"])
-        old, new = (old, new) if "%" in old else (f"%{old}", f"%{new}")
-        value = decided(self._variable(self.expand(replaced["name"])))
-        return opened(shown) if value is None else _patterned([old, new, value])
+        return self._variable(self.expand(inner))
 
     def _variable(self, name: str) -> str:
         found = self.find(name)
@@ -186,19 +178,13 @@ class MakeValues:
             return opened(f"$({name})")
         return f"{_OPEN if self.is_open or name in _RUNNING else _UNSET}${{{name}}}{_END}"
 
-    def _function(self, name: str, given: str, shown: str) -> str:
-        if name in _ASKING:
-            return _ASKING[name](self, given, shown)
-        count, function = _TEXTS[name]
-        parts = [self.expand(part) for part in split_given(given, count)]
-        texts = [decided(part) for part in parts]
-        known = [text for text in texts if text is not None]
-        value = function(known) if len(known) == len(parts) == count else None
-        if value is None or (value.strip() and any(_UNSET in part for part in parts)):
-            return opened(f"$({name} {','.join(parts)})")
-        if any(_UNSET in part for part in parts):
-            return f"{_UNSET}{opened(f'$({name} ' + ','.join(parts) + ')')[1:]}"
-        return value
+    def strip(self, given: str, _: str) -> str:
+        """`$(strip TEXT)`."""
+        text = self.expand(given)
+        known = decided(text)
+        if known is not None and _UNSET not in text:
+            return " ".join(known.split())
+        return f"{_OPEN if known is None or known.strip() else _UNSET}{opened(f'$(strip {text})')[1:]}"
 
     def choose(self, given: str, shown: str) -> str:
         """`$(if A,B,C)`."""
@@ -257,16 +243,6 @@ class MakeValues:
         return ""
 
 
-def _patterned(given: Sequence[str]) -> str:
-    old, new, text = given
-    return " ".join(_with_stem(word, old, new) for word in text.split())
-
-
-def _with_stem(word: str, old: str, new: str) -> str:
-    stem = stem_of(word, old)
-    return word if stem is None else new.replace("%", stem, 1)
-
-
 def stem_of(word: str, pattern: str) -> str | None:
     """Return what `%` of a pattern stands for in a word; None for a word that it does not match."""
     start, sign, end = pattern.partition("%")
@@ -276,25 +252,8 @@ def stem_of(word: str, pattern: str) -> str | None:
     return word[len(start) : len(word) - len(end)] if is_match else None
 
 
-def _each(change: Callable[[str], str]) -> tuple[int, Callable[[Sequence[str]], str]]:
-    return 1, lambda given: " ".join(filter(None, map(change, given[0].split())))
-
-
-_TEXTS: Mapping[str, tuple[int, Callable[[Sequence[str]], str | None]]] = {
-    "strip": (1, lambda given: " ".join(given[0].split())),
-    "subst": (3, lambda given: given[2].replace(given[0], given[1]) if given[0] else given[2] + given[1]),
-    "patsubst": (3, _patterned),
-    "firstword": (1, lambda given: "".join(given[0].split()[:1])),
-    "addprefix": (2, lambda given: " ".join(given[0] + word for word in given[1].split())),
-    "addsuffix": (2, lambda given: " ".join(word + given[0] for word in given[1].split())),
-    "notdir": _each(posixpath.basename),
-    "dir": _each(lambda word: word[: word.rfind("/") + 1] or "./"),
-    "basename": _each(lambda word: posixpath.splitext(word)[0] or word),
-    "suffix": _each(lambda word: posixpath.splitext(word)[1]),
-}
-"""Functions of texts alone, and how many arguments they take."""
-
-_ASKING: Mapping[str, Callable[[MakeValues, str, str], str]] = {
+_FUNCTIONS: Mapping[str, Callable[[MakeValues, str, str], str]] = {
+    "strip": MakeValues.strip,
     "if": MakeValues.choose,
     "or": MakeValues.any_of,
     "shell": MakeValues.run,

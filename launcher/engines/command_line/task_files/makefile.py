@@ -79,21 +79,8 @@ def _own_names(file: Makefile, name: str) -> dict[str, str]:
     """Return the names that make fills in: of its target, of what that needs, of its stem."""
     stem = file.stems[name]
     needs = " ".join(file.needs[name]).partition("|")[0].split()
-    given = {
-        "@": [name],
-        "<": needs[:1],
-        "^": list(dict.fromkeys(needs)),
-        "+": needs,
-        "?": ["<your-newer-files>"] * bool(needs),
-        "*": [stem] * bool(stem),
-    }
-    found: dict[str, str] = {}
-    for sign, words in given.items():
-        paths = [word.replace("%", STEM) for word in words]
-        found[sign] = " ".join(paths)
-        found[f"{sign}D"] = " ".join(posixpath.dirname(path) or "." for path in paths)
-        found[f"{sign}F"] = " ".join(map(posixpath.basename, paths))
-    return found
+    given = {"@": [name], "<": needs[:1], "^": list(dict.fromkeys(needs)), "*": [stem] * bool(stem)}
+    return {sign: " ".join(word.replace("%", STEM) for word in words) for sign, words in given.items()}
 
 
 def _of_shell(values: MakeValues) -> Iterator[str]:
