@@ -26,7 +26,7 @@ from preflight.smi_reports.hosts import (
 )
 from preflight.smi_reports.repeated_recordings import DifferentHostsError
 from preflight.smi_reports.several_commands import read_capture
-from preflight.smi_reports.surroundings import cleaned, decoded, plain_text
+from preflight.smi_reports.surroundings import cleaned, decoded, plain_text, without_marks
 from preflight.smi_reports.unsupported_files import RECORD, SCRIPT, unrecognised
 
 __all__ = ["decoded", "parse_hosts"]
@@ -37,7 +37,7 @@ EXPECTED = (
     " `dmon`, `lspci -nn`, `dmesg`, `gpustat`, or several of these in one file"
 )
 Facts = dict[str, Any]
-_COMMENT = re.compile(r"^[ \t]*#(?!!).*$", re.MULTILINE)
+_COMMENT = re.compile(r"^[ \t]*#(?!!|[ \t]*(?:gpu|Idx|Date|Time)\b).*$", re.MULTILINE)
 
 
 def parse_hosts(text: str, host: str) -> tuple[HostFacts, ...]:
@@ -51,7 +51,7 @@ def parse_hosts(text: str, host: str) -> tuple[HostFacts, ...]:
         raise unrecognised(text, EXPECTED)
     text = _COMMENT.sub("", text) if re.match(SCRIPT, text) else text
     text = cleaned(excerpt(text))
-    found = _read_hosts(text)
+    found = _read_hosts(without_marks(text) if text.lstrip().startswith(">") else text)
     if len(found) < 2:
         try:
             facts = read_capture(plain_text(text))

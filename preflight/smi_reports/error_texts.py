@@ -1,5 +1,6 @@
 """The errors that nvidia-smi prints in place of GPUs, in a session or in a short note. Pure."""
 
+from itertools import dropwhile, takewhile
 from typing import Any
 
 from preflight import regex as re
@@ -20,11 +21,15 @@ _TAG = re.compile(
 )
 """Marks, a row's first cells, or a program's words in front of an error; an author writes others."""
 _ABOUT_ERRORS = re.compile(
-    r"^usage: |^#+ (?:FAQ\b|.*\bmeans?\b)|^(?:resolution|fixed by)\b *:"
-    r"|\b(?:status|state) *[:=] *(?:closed|resolved|fixed|solved|done)\b",
+    r"\A(?:.*\n)?usage: |^#+ (?:FAQ\b|.*\bmeans?\b)|^q(?:uestion)?: "
+    r"|^if\b.{0,60}\bnvidia-smi\b.{0,20}\b(?:fail|print|report|return|say|show)s?\b"
+    r"|\b(?:status|state) *: *(?:closed|resolved|fixed|solved)\b",
     re.MULTILINE | re.IGNORECASE,
 )
-"""Of the help of a program, of answers to questions, and of what was repaired since."""
+"""In front of one: of the help of a program, of questions and advice, and of a ticket that is closed."""
+_REPAIRED = re.compile(
+    r"^(?:resolution|fixed by) *: *(?!un|none|pending|open)\w", re.MULTILINE | re.IGNORECASE
+)
 _ERROR_LINES = 4
 OF_CONTAINER = r"nvidia-container-cli[^\n]{0,40} error: nvml error"
 ERROR_LINE = rf"^[^\S\n]*({ERRORS})"
@@ -36,17 +41,23 @@ def error_facts(text: str) -> Facts | None:
     """Return the error that nvidia-smi printed, without the prompt and what a session printed before it."""
     found = re.search(rf"{ERROR_LINE}|{OF_CONTAINER}", text, re.MULTILINE | re.IGNORECASE)
     paragraph = END_OF_ERROR.split(text[found.start() :], maxsplit=1)[0] if found else text
-    lines = [line for line in paragraph.split("\n") if not AT_PROMPT.match(line)][:_ERROR_LINES]
+    behind = dropwhile(AT_PROMPT.match, paragraph.split("\n"))
+    lines = [*takewhile(lambda line: not AT_PROMPT.match(line), behind)][:_ERROR_LINES]
     codes = {error["code"] for error in map(smi_error, lines) if error} - {"gpu-lost"}
-    is_of_host = len(text) <= _LONGEST_ERROR and len(codes) < 2 and not _ABOUT_ERRORS.search(text)
+    is_of_host = len(text) <= _LONGEST_ERROR and len(codes) < 2 and not _is_about_errors(text)
     excuse = smi_error("\n".join(lines)) if is_of_host else None
     return None if excuse is None else {"driver": excuse, "gpus": excuse}
+
+
+def _is_about_errors(text: str) -> bool:
+    before = re.split(ERRORS, text, maxsplit=1)[0]
+    return bool(_ABOUT_ERRORS.search(before) or _REPAIRED.search(text))
 
 
 def note_facts(text: str) -> Facts | None:
     """Return the error in a short note; a text with several, or with one behind words, is about errors."""
     lines = [line for line in text.split("\n") if line.strip()]
-    is_of_host = len(text) <= _LONGEST_NOTE and not _ABOUT_ERRORS.search(text)
+    is_of_host = len(text) <= _LONGEST_NOTE and not _is_about_errors(text)
     is_one = is_of_host and len(set(re.findall(ERRORS, text))) == 1
     for before, words in _NOTED.findall(text) if is_one else ():
         is_of_all = len(lines) > 1 and all(line.startswith(before) for line in lines)

@@ -13,13 +13,17 @@ from preflight.smi_reports.gpustat import HEAD
 from preflight.smi_reports.surroundings import ERRORS, OF_LOG
 
 _NAME = rf"(?!{OF_LOG}(?![\w.-]))[A-Za-z0-9][\w.-]{{0,252}}"
-_TITLE = (
-    r"(?!(?!(?:\d+\.){3}\d)[\d.]+(?![\w.-])|\d+-\d+-\d|(?:run|step|test|try)[-_.]?\d)"
-    r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}"
+_TITLE = r"(?!(?!(?:\d+\.){3}\d)[\d.]+(?![\w.-]))[A-Za-z0-9][A-Za-z0-9.-]{0,252}"
+"""Of a host alone: without underscores, and not a number or a version, but an address."""
+_STATE = (
+    r"(?!\d+-(?:\d+|[a-z]{3})-\d|(?:attempt|case|cuda|day|driver|epoch|exp(?:eriment)?|iter(?:ation)?|job|part"
+    r"|phase|round|run|stage|step|task|test|trial|try|version|week)[-_.]?(?:\d|[a-z](?![\w.-])))"
 )
-"""Of a host alone: without underscores, no number, version, date or run, but an address."""
+"""Not a date, a run or a step, of which one host may have several."""
 _ANY = rf"(?:host|node|server|machine|box) (?:\d{{1,5}}|[A-Za-z])(?![\w.-])|{_TITLE}"
 """`Node A`, or such a title."""
+_CALLED = rf"(?:(?:host|node)(?:name)?:?[ \t]+(?!(?:\d{{1,5}}|[a-z])(?![\w.-]))|{_STATE})"
+"""In front of one: a word that says it is of a host."""
 _PREFIXES = (
     re.compile(rf"(?: {{0,5}}(?=\d))?({_NAME}):(?: |$)"),  # pdsh, clush, srun --label
     re.compile(rf"(?=[A-Za-z][^:]*[\d.])(?![\dA-Fa-f]+:)({_NAME}):"),  # grep, of files
@@ -53,17 +57,21 @@ _HEADINGS = (
     re.compile(rf"^\[\d+\] \d\d:\d\d:\d\d \[(?:SUCCESS|FAILURE)\] (?:\w+@)?({_NAME})\b.*$", re.MULTILINE),
     re.compile(rf"^-{{4,}}\n({_NAME}(?:[,\[][\w.,\[\]-]+)?)(?: \(\d+\))?\n-{{4,}}$", re.MULTILINE),
     re.compile(r"^==> ([^<>\n]{1,200}) <==$", re.MULTILINE),
+    re.compile(rf"^Every [\d.,]{{1,8}}s: [^\n]{{1,200}}? ({_NAME}): [A-Z][a-z]{{2}} .*$", re.MULTILINE),
     re.compile(rf"^(?:ok|changed|fatal|failed): \[({_NAME})\](?:: [A-Z]+!)? => .*$", re.MULTILINE),
 )  # fmt: skip
-"""Ansible, parallel-ssh, dshbak and clush -b, head and tail: what follows each is of one host."""
+"""Ansible, parallel-ssh, dshbak and clush -b, head and tail, watch: what follows each is of one host."""
 _UNSURE_HEADINGS = tuple(
-    re.compile(pattern, re.MULTILINE | re.IGNORECASE)
+    re.compile(f"^{pattern}$", re.MULTILINE | re.IGNORECASE)
     for pattern in (
-        rf"^[=#*-]{{2,}}[ \t]*(?:(?:host|node)(?:name)?:?[ \t]+)?({_TITLE})[ \t]*:?[ \t]*[=#*-]{{2,}}$",
-        rf"^(?:#{{1,6}} |\*\*|on |from )(?:(?:host|node)(?:name)?:? (?!\w+:?\**$))?({_ANY}):?(?:\*\*)?$",
-        rf"^(?:host|node)(?:name)?[=:] ?({_TITLE})$",
-        rf"^({_ANY}):(?: [|>]-?)?$",
-        rf"^(?:\*\*)?({_ANY})(?:\*\*)?$",
+        rf"[=#*-]{{2,}}[ \t]*{_CALLED}({_TITLE})[ \t]*:?[ \t]*[=#*-]{{2,}}",
+        (
+            rf"(?:#{{1,6}} |\*\*|(?:[-*+]|\d{{1,3}}[.)]) (?=[^\n]*(?::|\*\*)$)(?:\*\*)?|on |from:? )"
+            rf"{_CALLED}({_ANY})(?: \([^()\n]{{1,80}}\)| output)?:?(?:\*\*)?:?"
+        ),
+        rf"(?:host|node)(?:name)?[=:] ?({_TITLE})",
+        rf"{_STATE}({_ANY})(?: output)?:(?: [|>]-?)?",
+        rf"(?:\*\*)?{_STATE}({_ANY})(?:\*\*)?",
     )
 )
 """`==== node1 ====`, `# node1`, `HOST=node1`, `node1:` and `node1`: commands have such titles too."""

@@ -187,7 +187,7 @@ def _without_pane(text: str) -> str:
 
 def plain_text(text: str) -> str:
     """Return a cleaned text without what quotes, line numbers and collectors put in front of its lines."""
-    text = unwrapped(_with_left_edge(_without_marks(text)))
+    text = unwrapped(_with_left_edge(without_marks(text)))
     heads, listings = dict[str, re.Match[str]](), [*_HEAD.finditer(text)]
     for found in listings or _TAGGED_ERROR.finditer(text):
         heads.setdefault(re.sub(r"\d+", "0", found[1]), found)
@@ -233,7 +233,7 @@ def _with_left_edge(text: str) -> str:
     )
 
 
-def _without_marks(text: str) -> str:
+def without_marks(text: str) -> str:
     """Return a text without marks that all its lines have, and without numbers that count them."""
     for _ in range(_MOST_MARKS):
         lines = text.split("\n")

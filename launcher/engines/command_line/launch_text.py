@@ -51,7 +51,7 @@ _OF_TRAINING = re.compile(
     r"|PYTHONPATH|LD_LIBRARY_PATH|LD_PRELOAD"
 )
 _BLANK_BEHIND_SIGN = re.compile(
-    r"^(?![ \t]*#)(?:[^\n]*\\[ \t\u00a0]+(?:#[^\n]*)?\n[ \t]*[^\s#]"
+    r"^(?![ \t]*#)(?:[^\n]*\\[ \t\u00a0]+(?:#[^\n\\]*)?\n[ \t]*[^\s#]"
     r"|[^\n\"']*[ \t]\\[ \t]+(?:--[A-Za-z]|[\w./-]+\.py\b))",
     re.MULTILINE,
 )
