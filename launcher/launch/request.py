@@ -49,7 +49,7 @@ class LaunchRequest:
     job_notice: JobEndNotice | None = None  # in a Slurm job: whether Slurm has announced its end
     extra_files: tuple[tuple[str, str], ...] = ()  # (name, text) kept with the run, locally and on every host
     earlier_phases: tuple[Phase, ...] = ()  # what has taken time already
-    resume_step: int = 0  # of the checkpoint that the script is to continue from; 0: not known
+    resume_step: int = 0  # of the checkpoint that the script is to continue from; 0 or less: not known
     restart: RestartSpec | None = None  # how the run may be started again; None: not at all
     # Called with the run id once all hosts have started, with their claims taken.
     on_started: Callable[[str], None] | None = None

@@ -392,6 +392,8 @@ class RestartLoop(Closing):
             len(self._history.starts), outcome.plan.run_id, outcome.why, resumed_from, changes
         )
         kept = (*files, (RESTART_FILE, json.dumps(record, indent=1) + "\n"))
-        step = step_to_pass(checkpoint.step, outcome.directory) if checkpoint is not None else 0
+        step = self._launch.resume_step
+        if step >= 0:  # else a start of before has shown that steps count within epochs
+            step = step_to_pass(0 if checkpoint is None else checkpoint.step, outcome.directory)
         self._launch = replace(prepared.launch, extra_files=kept, resume_step=step)
         return replace(prepared, launch=self._launch)

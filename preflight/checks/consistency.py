@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from preflight.checks.environment import LAUNCH_NEEDS
 from preflight.checks.finding import Problem, Severity, name_some
-from preflight.checks.install import find_launch_index, torch_of_index
-from preflight.checks.message_text import quote_path
+from preflight.checks.install import find_launch_index, pip_command, torch_of_index
 from preflight.checks.registry import cluster_check
 from preflight.checks.versions import release
 from preflight.facts.host import HostFacts, PythonEnv
@@ -57,17 +56,17 @@ def _same_version(hosts: Hosts, name: str) -> str:
 
     Of torch it is the build that runs on all of them: two builds of one release differ as well.
     """
-    pythons = {host: facts.python for host, facts in hosts.items() if isinstance(facts.python, PythonEnv)}
-    counts = Counter(each.packages[name] for each in pythons.values() if name in each.packages)
+    pythons = [(facts, facts.python) for facts in hosts.values() if isinstance(facts.python, PythonEnv)]
+    counts = Counter(each.packages[name] for _, each in pythons if name in each.packages)
     wanted = max(counts, key=lambda version: (counts[version], release(version)), default="")
     words = f"{name}=={wanted}"
     if wanted and name == "torch" and (index := find_launch_index(hosts.values())):
         words = torch_of_index({name: wanted}, index)
         wanted = words.split()[0].partition("==")[2]
     typed: dict[str, list[str]] = {}
-    for host, python in pythons.items():
+    for facts, python in pythons:
         if python.packages.get(name, "") != wanted:
-            typed.setdefault(f"{quote_path(python.executable)} -m pip install {words}", []).append(host)
+            typed.setdefault(pip_command(facts, python, words), []).append(facts.host)
     return "; ".join(f"on {name_some(names)}: {command}" for command, names in typed.items())
 
 

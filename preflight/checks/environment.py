@@ -2,18 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 
-from preflight import regex as re
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.install import install_command
 from preflight.checks.message_text import quote_path
 from preflight.checks.registry import cluster_check, host_check
 from preflight.checks.versions import compare, release
-from preflight.decide.script_args import read_option_values
 from preflight.facts.host import HostFacts, PythonEnv
 from preflight.facts.missing import Missing
-from preflight.facts.script import ScriptAnalysis, ServiceUse
+from preflight.facts.script import ScriptAnalysis
 from preflight.job import Job
-from preflight.probes.logins import GATED
 
 OLDEST_PYTHON = (3, 9)
 LAUNCH_NEEDS = ("torch", "accelerate")  # what engines may need; this launch's says which it does
@@ -35,18 +32,11 @@ HARMFUL = {
 }
 _OFF = ("", "0", "false", "False", "OFF", "off")
 
-_SERVICES = {  # names, what logs in by an interpreter, what does without, how a script sees to it itself
-    "wandb": (
-        "Weights & Biases",
-        "-m wandb login",
-        "WANDB_MODE: offline under env: of the run config",
-        r"WANDB_(?:MODE|DISABLED|API_KEY)|wandb\.login\(",
-    ),
+_SERVICES = {  # names, what logs in by an interpreter, what does without
+    "wandb": ("Weights & Biases", "-m wandb login", "or --set env.WANDB_MODE=offline"),
     "huggingface": (
-        "Hugging Face's hub",
-        "-c 'import huggingface_hub as hub; hub.login()'",
-        "a local copy of what it loads; a gated repository also wants its terms accepted on its page",
-        r"HF_TOKEN|HUGGING_?FACE_HUB_TOKEN|HF_HUB_OFFLINE|(?<!wandb\.)\blogin\(",
+        *("Hugging Face's hub", "-c 'import huggingface_hub as hub; hub.login()'"),
+        "a gated repository also wants its terms accepted on its page",
     ),
 }
 _HERE = "localhost"
@@ -196,36 +186,32 @@ def no_inherited_gpu_list(facts: HostFacts, environ: dict[str, str]) -> Iterator
 
 @cluster_check("ENV007", Severity.WARNING)
 def services_know_the_user(
-    hosts: Mapping[str, HostFacts], job: Job, script: ScriptAnalysis | None
+    hosts: Mapping[str, HostFacts], script: ScriptAnalysis | None
 ) -> Iterator[Problem]:
     """Each host has the login that the script needs: of Weights & Biases, of Hugging Face's hub.
 
     Without it ranks end minutes after the start, once the model is loaded: "api_key not configured (no-tty)",
     "You are trying to access a gated repo". gpulaunch reads what the script surely calls for this launch
     (`wandb.init`, `report_to`, `push_to_hub`, gated models by their names), and looks on the hosts for keys:
-    for their presence, never for what they say. It says nothing where WANDB_MODE is offline or disabled.
+    for their presence, never for what they say. A key that ~/.bashrc exports below its first lines reaches no
+    rank: a session without a terminal does not read so far. It says nothing where WANDB_MODE is offline or
+    disabled, and of a script that sets such variables or loads a .env file.
 
     Fix: log in on the host, by the command of the message, which asks for the key; or `env:` of the config.
     Source: WANDB_API_KEY, ~/.netrc, HF_TOKEN, the token file and the cache of huggingface_hub; the script.
     """
-    given, uses = list(read_option_values(job.args)), list(script.services if script else ())
-    uses += [ServiceUse(None, "huggingface", value) for _, value in given if GATED.match(value)]
-    if any(name == "--push_to_hub" and value.lower() != "false" for name, value in given):
-        uses.append(ServiceUse(None, "huggingface", "push_to_hub", first_rank=True))
     main = next(iter(hosts.values()), None)
-    text = "" if main is None or isinstance(main.script, Missing) else main.script.text
     for host, facts in hosts.items():
-        if isinstance(facts.python, Missing) or isinstance(facts.python.logins, Missing):
-            continue  # ENV001 reports the first; a recording of before has no logins
+        if script is None or isinstance(facts.python, Missing) or isinstance(facts.python.logins, Missing):
+            continue  # ENV001 reports the second; a recording of before has no logins
         known = {*facts.python.logins, *(() if "wandb" in facts.python.packages else ("wandb",))}
-        for service, (name, login, otherwise, own) in _SERVICES.items():
-            mine = (use for use in uses if use.service == service and (facts is main or not use.first_rank))
-            use = next((use for use in mine if not {service, use.what} & known), None)
-            python = quote_path(facts.python.executable)
-            if use is not None and not (isinstance(text, str) and re.search(own, text)):
-                yield Problem(
-                    f"{use.what} needs a login to {name}, and this user has none on {host}",
-                    f"on {host}: {python} {login} asks for the key; or {otherwise}",
-                    str(use.place or ""),
-                    hosts=(host,),
-                )
+        mine = [use for use in script.services if facts is main or not use.first_rank]
+        lacking = [use for use in reversed(mine) if not {use.service, use.what} & known]
+        for use in {use.service: use for use in lacking}.values():
+            name, login, more = _SERVICES[use.service]
+            yield Problem(
+                f"{use.what} needs a login to {name}, and this user has none on {host}",
+                f"on {host}: {quote_path(facts.python.executable)} {login} asks for the key; {more}",
+                str(use.place or ""),
+                hosts=(host,),
+            )

@@ -24,35 +24,36 @@ def install_command(facts: HostFacts, python: PythonEnv, names: Sequence[str], *
     index = find_launch_index([facts]) if gpus and "torch" in names else None
     if index == "":
         return f"{_no_index(facts)}, then install {' and '.join(names)} with that"
-    pip = (
-        f"{_VENV}/bin/python -m pip install"
-        if python.managed
-        else f"{quote_path(python.executable)} -m pip install"
-    )
-    steps = _preparation(facts, python)
-    if index is not None:
-        steps.append(f"{pip} {torch_of_index(python.packages, index)}")
     others = [name for name in names if index is None or name != "torch"]
     if python.managed and "accelerate" not in others:
         others.append("accelerate")
-    if others:
-        steps.append(f"{pip} {' '.join(others)}")
-    command = " && ".join(steps)
+    of_index = [torch_of_index(python.packages, index)] if index is not None else []
+    return pip_command(facts, python, *of_index, " ".join(others))
+
+
+def pip_command(facts: HostFacts, python: PythonEnv, *wanted: str) -> str:
+    """Return how pip installs on the host each of `wanted`, after what its interpreter lacks for that."""
+    pip = f"{_VENV}/bin/python" if python.managed else quote_path(python.executable)
+    steps = [*_preparation(facts, python), *(f"{pip} -m pip install {each}" for each in wanted if each)]
     note = f"   (then python: {_VENV}/bin/python for {facts.host} in hosts.yaml)"
-    return command + note if python.managed else command
+    return " && ".join(steps) + note * python.managed
 
 
 def _preparation(facts: HostFacts, python: PythonEnv) -> list[str]:
     """Return what has to be done before pip can run.
 
     Debian has ensurepip, which venv needs, in a package of its own; environments that uv makes have no pip.
+    The new environment also finds what else the script imports, where it was.
     """
     program = quote_path(python.executable)
     if python.managed:
         package = f"python{'.'.join(python.version.split('.')[:2])}-venv"
         sudo = "" if isinstance(facts.identity, Identity) and facts.identity.uid == 0 else "sudo "
         get = [f"{sudo}apt-get update", f"{sudo}apt-get install -y {package}"]
-        return [*(get if "ensurepip" in python.absent_installers else ()), f"{program} -m venv {_VENV}"]
+        return [
+            *(get if "ensurepip" in python.absent_installers else ()),
+            f"{program} -m venv --system-site-packages {_VENV}",
+        ]
     if "pip" not in python.absent_installers or "pip" in python.packages:
         return []
     if "ensurepip" not in python.absent_installers:

@@ -124,9 +124,12 @@ def _full(item: PathFacts) -> str:
 
 def _room(item: PathFacts, *, inodes: bool) -> str:
     """Return how room is made on the file system."""
-    made = item.exists is True or item.role != "run_dir"  # a first launch makes it, in the home
-    place = quote_path(item.resolved or item.path) if made else "~"
-    mount = f'"$(df --output=target {place} | tail -1)"'
+    where = item.resolved or item.path
+    if (
+        item.exists is not True
+    ):  # df wants one that exists; a first launch makes the run directory, in the home
+        where = "~" if item.role == "run_dir" else posixpath.dirname(where)
+    mount = f'"$(df --output=target {quote_path(where)} | tail -1)"'
     look = f"on the host: du -xd1 {'--inodes ' * inodes}{mount} | sort -n | tail shows what fills it"
     if item.role == "run_dir":
         return f"{look}; gpulaunch prune removes old runs from the host; remove what else is not needed"

@@ -20,7 +20,7 @@ from preflight.facts.host import HostFacts, Identity, ProcessTable
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
 from preflight.leftovers.classify import ClassifiedProcess, ProcessClass
-from preflight.leftovers.process_tree import SYSTEM_NAMES, ProcessTree, environ
+from preflight.leftovers.process_tree import SYSTEM_NAMES, ProcessTree, environ, is_launcher
 from preflight.leftovers.reapers import is_reaper
 from preflight.leftovers.selection import describe_how_to_end
 from preflight.probes.nvidia_smi.processes import is_mps_server
@@ -311,36 +311,39 @@ def no_live_run_writes_the_same_files(facts: HostFacts, job: Job, expect: Expect
     """
     paths = () if isinstance(facts.paths, Missing) else facts.paths
     workdir = next((item.resolved for item in paths if item.role == "workdir"), "")
-    ranks = [item for item in classify_by_pid(facts, expect).values() if _may_write(item)]
-    if not ranks or not workdir or job.rehearse_steps:
+    known = classify_by_pid(facts, expect)
+    ranks = [item for item in known.values() if _may_write(item)]
+    if not ranks or not workdir or job.rehearse_steps or isinstance(facts.processes, Missing):
         return
     from preflight.decide.output_paths import find_shared_output  # noqa: PLC0415 - rarely a run lives
 
     text = "" if isinstance(facts.script, Missing) else facts.script.text
     script = "" if isinstance(text, Missing) else text
-    reported: set[str] = set()
+    tree, reported = ProcessTree.of(facts.processes), set[str]()
     for item in ranks:
         process, marks = item.process, environ(item.process)
-        end = describe_how_to_end(item, facts.host)
-        run = marks.get("GPULAUNCH_RUN_ID", "") if end.startswith("gpulaunch stop") else ""
-        if run in reported or isinstance(process.argv, Missing) or isinstance(process.cwd, Missing):
+        if isinstance(process.argv, Missing) or isinstance(process.cwd, Missing):
             continue
         output = marks.get("GPULAUNCH_OUTPUT", "")
         shared = find_shared_output(job, workdir, process.argv, process.cwd, output, script)
-        if shared is not None:
-            reported.add(run)
-            name = f"run {run}" if run else f"pid {process.pid}"
-            what = (
-                f"writes to {quote_path(shared)}, too"
-                if shared
-                else "runs the same command in this directory"
-            )
-            show = f"; gpulaunch attach {run} shows it" if run else ""
-            yield Problem(
-                f"{name} ({process.user}, {round_duration(process.age_s)} old) {what}: one may write over the"
-                " files of the other",
-                f"{end} ends it{show}; or give this launch an output directory of its own",
-            )
+        above = (known.get(each.pid) for each in tree.ancestors(process) if is_launcher(each))
+        top = next(
+            filter(None, above), item
+        )  # a rank that is ended alone may be started again by its launcher
+        end = describe_how_to_end(top if "GPULAUNCH_RUN_ID" not in marks else item, facts.host)
+        if shared is None or end in reported:
+            continue
+        reported.add(end)
+        run = end.removeprefix("gpulaunch stop ") if end.startswith("gpulaunch stop ") else ""
+        name, show = (
+            (f"run {run}", f"; gpulaunch attach {run} shows it") if run else (f"pid {top.process.pid}", "")
+        )
+        what = f"writes to {quote_path(shared)}, too" if shared else "runs the same command in this directory"
+        yield Problem(
+            f"{name} ({process.user}, {round_duration(process.age_s)} old) {what}: one may write over the"
+            " files of the other",
+            f"{end} ends it{show}; or give this launch an output directory of its own",
+        )
 
 
 def _may_write(item: ClassifiedProcess) -> bool:

@@ -18,6 +18,7 @@ _NAMES = re.compile(
 )
 _MADE_UP = re.compile(
     r"(?i)strftime|datetime\.(?:datetime\.)?(?:now|today|utcnow)|uuid|timestamp|get_outdir|increment_path|mkdtemp"
+    r"|hydra\.main|\blightning|pytorch_lightning|ultralytics"
 )
 
 

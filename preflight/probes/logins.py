@@ -23,30 +23,22 @@ def find_logins(environ: Mapping[str, str], workdir: str) -> list[str]:
     """
     home, value = hugging_face_home(environ), environ.get
     server = re.split("[/:]", (value("WANDB_BASE_URL") or "").partition("://")[2])[0] or "wandb"
-    netrc = _texts(value("NETRC") or "~/.netrc", "~/_netrc")
-    settings = _texts(
-        f"{value('WANDB_CONFIG_DIR') or '~/.config/wandb'}/settings", workdir + "/wandb/settings"
-    )
-    logins = []
-    if (
-        value("WANDB_API_KEY")
+    folder = value("WANDB_CONFIG_DIR") or "~/.config/wandb"
+    read = {  # what shows of each that it needs no login
+        "wandb": value("WANDB_API_KEY")
         or value("WANDB_IDENTITY_TOKEN_FILE")
         or _UNUSED.fullmatch(value("WANDB_MODE") or value("WANDB_DISABLED") or "")
-        or re.search(r"machine\s+\S*" + re.escape(server), netrc)
-        or _OFFLINE.search(settings)
-    ):
-        logins.append("wandb")
-    if (
-        value("HF_TOKEN")
+        or re.search(r"machine\s+\S*" + re.escape(server), _texts(value("NETRC") or "~/.netrc", "~/_netrc"))
+        or _OFFLINE.search(_texts(folder + "/settings", workdir + "/wandb/settings")),
+        "huggingface": value("HF_TOKEN")
         or value("HUGGING_FACE_HUB_TOKEN")
         or _UNUSED.fullmatch(value("HF_HUB_OFFLINE") or "")
-        or _texts(value("HF_TOKEN_PATH") or home + "/token", "~/.huggingface/token").strip()
-    ):
-        logins.append("huggingface")
+        or _texts(value("HF_TOKEN_PATH") or home + "/token", "~/.huggingface/token").strip(),
+    }
     hub = os.path.expanduser(value("HF_HUB_CACHE") or home + "/hub")
     cached = os.listdir(hub) if os.path.isdir(hub) else []
     names = (name.partition("--")[2].replace("--", "/") for name in cached)
-    return logins + sorted(filter(GATED.match, names))
+    return [name for name, found in read.items() if found] + sorted(filter(GATED.match, names))
 
 
 def _texts(*paths: str) -> str:

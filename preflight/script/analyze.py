@@ -33,7 +33,7 @@ from preflight.script.library_names import root_and_last
 from preflight.script.lint import LintResult, lint_for
 from preflight.script.parser_reader import read_parser
 from preflight.script.rules.registry import Level
-from preflight.script.service_use import find_services
+from preflight.script.service_use import find_services, find_services_in_args
 from preflight.script.source import Finder, Sources
 from preflight.script.syntax_trees import Parser
 from preflight.script.target import ASSUMED_CAPABILITIES, RankTarget
@@ -187,6 +187,7 @@ def _collect(sources: Sources, text: str, path: str, target: RankTarget) -> _Col
 
     it = ProgramReader(sources, target, LibraryModel(), listen)
     it.run(source)
+    seen.services.update(dict.fromkeys(find_services_in_args(it)))
     seen.classes, seen.reads_all = _class_names(sources), not (sources.problems or sources.unread())
     seen.without_torch = does_without_torch(sources)
     if not seen.trained:

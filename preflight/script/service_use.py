@@ -1,56 +1,62 @@
-"""Which services a script surely calls that need a login."""
+"""Which services a launch surely calls that need a login."""
 
-import ast
 from collections.abc import Iterator
 
-from preflight.facts.script import ServiceUse
+from preflight import regex as re
+from preflight.facts.script import CodeLocation, ServiceUse
 from preflight.probes.logins import GATED
 from preflight.script.interpreter.arguments import given_words
 from preflight.script.interpreter.branch_conditions import MAYBE, ONE_RANK, RANK_0
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import NONE, TRUE, Const, Seq, alternatives, text_of
-from preflight.script.rules.certainty import doubts_of, tests_around
+from preflight.script.interpreter.values import NONE, TRUE, Const
+from preflight.script.libraries.services import uses_wandb
+from preflight.script.rules.certainty import doubts_of
 
 _REPORTS_TO_NONE = (5,)  # transformers from this version on, where nothing else is said
+_OWN_WAYS = {
+    "wandb": re.compile(r"WANDB_(?:MODE|DISABLED|API_KEY)|wandb\.login\((?!\))|load_dotenv"),
+    "huggingface": re.compile(
+        r"HF_TOKEN|HUGGING_?FACE_HUB_TOKEN|HF_HUB_OFFLINE|(?<!wandb\.)\blogin\(|load_dotenv"
+    ),
+}
+"""By which a script sees to its login itself."""
 
 
 def find_services(it: Interpreter, event: ScriptEvent) -> Iterator[ServiceUse]:
-    """Yield what an event surely calls."""
-    uploads = event.name == "arguments" and it.attr(event.ref, "push_to_hub") == TRUE
-    what = event.what if event.name == "service" else _tracker(it, event)
-    if not (what or uploads) or not _is_sure(it, event):
+    """Yield what an event calls, where the launch surely comes upon it: which rank it is may be open."""
+    caught = any(loop.caught for loop in it.loops)
+    doubts = {*doubts_of(it, event.place)} - {MAYBE, ONE_RANK}
+    if event.name not in ("service", "arguments") or it.ways.open or caught or doubts:
         return
-    if uploads:
-        yield ServiceUse(event.place, "huggingface", "push_to_hub", first_rank=True)
-    if what:
-        by_first = event.name != "service" or RANK_0 in it.contexts
-        yield ServiceUse(event.place, "huggingface" if GATED.match(what) else "wandb", what, by_first)
+    if event.name == "service":
+        yield from _use(
+            it, event.place, event.what, first_rank=event.what == "log_with" or RANK_0 in it.contexts
+        )
+        return
+    if it.attr(event.ref, "push_to_hub") == TRUE and it.attr(event.ref, "hub_token") == NONE:
+        yield from _use(it, event.place, "push_to_hub", first_rank=True)
+    targets, version = it.attr(event.ref, "report_to"), it.target.version("transformers")
+    if targets == NONE and version is not None and version < _REPORTS_TO_NONE:
+        targets = Const("all")
+    if it.attr(event.ref, "parsed") == TRUE:
+        targets = next((Const(word) for _, word in given_words(it.target.args, "report_to")), targets)
+    if it.attr(event.ref, "open") != TRUE and uses_wandb(targets):
+        yield from _use(it, event.place, "report_to", first_rank=True)
 
 
-def _is_sure(it: Interpreter, event: ScriptEvent) -> bool:
-    """Whether the launch comes upon an event: which rank it is, is the one condition that is not known."""
-    of_rank_0 = it.contexts.count(RANK_0)
-    asks_more = of_rank_0 and any(isinstance(test, ast.BoolOp) for test in tests_around(it, event.place))
-    doubts = {*doubts_of(it, event.place)} - {ONE_RANK}
-    return not doubts or (doubts == {MAYBE} and it.contexts.count(MAYBE) <= of_rank_0 and not asks_more)
+def find_services_in_args(it: Interpreter) -> Iterator[ServiceUse]:
+    """Yield what the launch's own arguments name."""
+    for word in it.target.args or ():
+        if GATED.match(name := word.rpartition("=")[2]):
+            yield from _use(it, None, name)
+    if any(word.lower() != "false" for _, word in given_words(it.target.args, "push_to_hub")):
+        yield from _use(it, None, "push_to_hub", first_rank=True)
 
 
-def _tracker(it: Interpreter, event: ScriptEvent) -> str:
-    """Return the setting by which a Trainer or an Accelerator uses Weights & Biases, "" where none does."""
-    name, targets = "log_with", event.call.get("log_with") if event.call is not None else None
-    if event.name == "arguments" and it.attr(event.ref, "open") != TRUE:
-        name, targets = "report_to", it.attr(event.ref, "report_to")
-        version = it.target.version("transformers")
-        if targets == NONE and version is not None and version < _REPORTS_TO_NONE:
-            targets = Const("all")
-        for _, word in (
-            given_words(it.target.args, "report_to") if it.attr(event.ref, "parsed") == TRUE else ()
-        ):
-            targets = Const(word)
-    elif event.name != "accelerator":
-        return ""
-    items = targets.items if isinstance(targets, Seq) else alternatives(targets or NONE)
-    names = [text_of(item) for item in items]
-    is_sure = isinstance(targets, Seq) or len(names) == 1
-    return name if is_sure and {"wandb", "all"} & {*names} else ""
+def _use(
+    it: Interpreter, place: CodeLocation | None, what: str, *, first_rank: bool = False
+) -> Iterator[ServiceUse]:
+    hub = what == "push_to_hub" or GATED.match(what)
+    if not it.sources.mention(_OWN_WAYS["huggingface" if hub else "wandb"]):
+        yield ServiceUse(place, "huggingface" if hub else "wandb", what, first_rank)

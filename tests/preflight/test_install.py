@@ -81,7 +81,8 @@ def test_a_python_that_is_managed_from_outside_gets_a_virtual_environment() -> N
     )
     fix = _fix_of(facts, "ENV003")
     assert fix.startswith(
-        "/usr/bin/python3 -m venv ~/gpulaunch-venv && ~/gpulaunch-venv/bin/python -m pip install"
+        "/usr/bin/python3 -m venv --system-site-packages ~/gpulaunch-venv && "
+        "~/gpulaunch-venv/bin/python -m pip install"
     )
     assert "/usr/bin/python3 -m pip" not in fix
     assert fix.endswith("(then python: ~/gpulaunch-venv/bin/python for titan in hosts.yaml)")
@@ -99,9 +100,13 @@ def test_a_python_that_is_managed_from_outside_gets_a_virtual_environment() -> N
         ({"absent_installers": ["ensurepip"]}, "/x/python -m pip install"),
         (
             {"absent_installers": ["pip", "ensurepip"], "managed": True},
-            "sudo apt-get update && sudo apt-get install -y python3.11-venv && /x/python -m venv ~/gpulaunch",
+            "sudo apt-get update && sudo apt-get install -y python3.11-venv && "
+            "/x/python -m venv --system-site-packages ~/gpulaunch",
         ),
-        ({"absent_installers": ["pip"], "managed": True}, "/x/python -m venv ~/gpulaunch-venv"),
+        (
+            {"absent_installers": ["pip"], "managed": True},
+            "/x/python -m venv --system-site-packages ~/gpulaunch-venv",
+        ),
     ],
     ids=str,
 )
@@ -162,6 +167,31 @@ def test_a_package_that_differs_is_installed_where_it_differs_in_the_version_of_
     assert _same("SAME003", a=most, b=most, c=other) == (
         "on c: '/opt/my env/bin/python' -m pip install accelerate==1.6.0"
     )
+
+
+@pytest.mark.parametrize(
+    ("python", "command"),
+    [
+        (
+            {"managed": True, "executable": "/usr/bin/python3"},
+            "/usr/bin/python3 -m venv --system-site-packages ~/g",
+        ),
+        (
+            {"absent_installers": ["pip"]},
+            "/home/ana/venv/bin/python -m ensurepip && /home/ana/venv/bin/python -m pip",
+        ),
+    ],
+    ids=str,
+)
+def test_a_version_that_differs_is_installed_by_what_the_host_has(
+    python: dict[str, Any], command: str
+) -> None:
+    most, one = ({"python.packages": {"torch": "2.13.0", "accelerate": item}} for item in ("1.6.0", "1.9.0"))
+    other = {**one, **{f"python.{name}": value for name, value in python.items()}}
+    fix = _same("SAME003", a=most, b=most, c=other)
+    assert fix.startswith(f"on c: {command}")
+    assert " install accelerate==1.6.0" in fix
+    assert fix.endswith("for c in hosts.yaml)") is ("managed" in python)
 
 
 def test_without_a_known_driver_no_index_is_guessed() -> None:

@@ -64,6 +64,8 @@ def test_directories_are_those_of_where_each_starts() -> None:
     [
         ("d = datetime.now().isoformat()", None),
         ("out / str(uuid4())", None),
+        ("@hydra.main(config_path='c')", None),
+        ("import lightning as L", None),
         ("took = datetime.timedelta(seconds=3); t = time.time()", "/h/p/out"),
     ],
 )

@@ -14,6 +14,8 @@ parser.add_argument("--wandb", action="store_true")
 parser.add_argument("--mode", default="online")
 parser.add_argument("--model", default="gpt2")
 """
+OF_CONFIG = "def log(cfg):\n    if {}:\n        return\n    wandb.init()\nlog(load())"
+CAUGHT = "def log():\n    try:\n        wandb.init()\n    except Exception:\n        {}\nlog()"
 ARGS = "args = parser.parse_args()\n"
 PARSED = "args, = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()\n"
 
@@ -34,8 +36,30 @@ PARSED = "args, = HfArgumentParser(TrainingArguments).parse_args_into_dataclasse
         (ARGS + "if int(os.environ['RANK']) == 0 and cfg.log:\n    wandb.init()", "", ""),
         (ARGS + "if cfg.log:\n    if int(os.environ['RANK']) == 0:\n        wandb.init()", "", ""),
         (ARGS + "try:\n    train()\nexcept Exception:\n    wandb.init()", "", ""),
-        (ARGS + "Accelerator(log_with='wandb')", "", "log_with first"),
-        (ARGS + "Accelerator(log_with='tensorboard')", "", ""),
+        (ARGS + OF_CONFIG.format("not cfg.log"), "", ""),
+        (ARGS + OF_CONFIG.format("not (cfg.log and is_main_process())"), "", ""),
+        (ARGS + OF_CONFIG.format("not is_main_process()"), "", "wandb.init first"),
+        (ARGS + OF_CONFIG.format("not args.wandb"), "--wandb", "wandb.init"),
+        (ARGS + "used = cfg.log and is_main_process()\nif used:\n    wandb.init()", "", ""),
+        (ARGS + "if args.wandb and is_main_process():\n    wandb.init()", "--wandb", "wandb.init first"),
+        (ARGS + "for epoch in range(9):\n    if len(cfg.log) > 0:\n        wandb.init()", "", ""),
+        (
+            ARGS + "def log():\n    if cfg.log:\n        start()\ndef start():\n    wandb.init()\nlog()",
+            "",
+            "",
+        ),
+        (ARGS + CAUGHT.format("print('goes on without')"), "", ""),
+        (ARGS + CAUGHT.format("raise"), "", "wandb.init"),
+        (ARGS + "wandb.init(anonymous='must')", "", ""),
+        (ARGS + "wandb.init(settings=wandb.Settings(mode='offline'))", "", ""),
+        (ARGS + "wandb.login(key=key)\nwandb.init()", "", ""),
+        (ARGS + "from dotenv import load_dotenv\nload_dotenv()\nwandb.init()", "", ""),
+        (ARGS + "# os.environ['WANDB_MODE'] = 'offline'\nwandb.init()", "", "wandb.init"),
+        (ARGS + "Accelerator(log_with='wandb').init_trackers('a')", "", "log_with first"),
+        (ARGS + "Accelerator(log_with='all').init_trackers('a')", "", "log_with first"),
+        (ARGS + "Accelerator(log_with='tensorboard').init_trackers('a')", "", ""),
+        (ARGS + "Accelerator(log_with='wandb')", "", ""),  # it starts nothing
+        (ARGS + "a = Accelerator(log_with='wandb')\nif args.wandb:\n    a.init_trackers('a')", "", ""),
         ("TrainingArguments('o', report_to='wandb')", "", "report_to first"),
         ("TrainingArguments('o', report_to=['tensorboard', 'wandb'])", "", "report_to first"),
         ("TrainingArguments('o', report_to='none')", "", ""),
@@ -44,6 +68,9 @@ PARSED = "args, = HfArgumentParser(TrainingArguments).parse_args_into_dataclasse
         (PARSED, "--report_to wandb", "report_to first"),
         (PARSED, "--report_to none", ""),
         ("TrainingArguments('o', report_to='none', push_to_hub=True)", "", "push_to_hub first"),
+        ("TrainingArguments('o', report_to='none', push_to_hub=True, hub_token=t)", "", ""),
+        ("TrainingArguments('o', report_to='none')", "--push_to_hub", "push_to_hub first"),
+        ("TrainingArguments('o', report_to='none')", "--push_to_hub false", ""),
         (
             ARGS + "AutoModelForCausalLM.from_pretrained(args.model)",
             "--model meta-llama/Llama-3.1-8B",
@@ -62,7 +89,15 @@ PARSED = "args, = HfArgumentParser(TrainingArguments).parse_args_into_dataclasse
 )
 def test_a_script_calls_services(code: str, given: str, found: str) -> None:
     seen = analyze_script(HEAD + code, "a.py", args=tuple(given.split()), versions={"transformers": "4.57.0"})
-    assert [f"{use.what}{' first' * use.first_rank}" for use in seen.services] == ([found] if found else [])
+    whats = {f"{use.what}{' first' * use.first_rank}" for use in seen.services}
+    assert whats == ({found} if found else set())
+
+
+def test_a_module_of_the_script_may_see_to_the_login() -> None:
+    keys = {"keys.py": "import os\nos.environ['WANDB_API_KEY'] = open('key').read()"}
+    code = HEAD + "import keys\nwandb.init()"
+    assert analyze_script(code, "a.py", find=keys.get).services == ()
+    assert len(analyze_script(code, "a.py", find={"keys.py": ""}.get).services) == 1
 
 
 def test_transformers_5_reports_to_none() -> None:

@@ -14,7 +14,7 @@ ROWS: tuple[Signature, ...] = (
               r"|Unexpected bus error encountered in worker|Error while attaching to shared memory segment"
               r"|unable to open shared memory object </torch_.{0,80}(?:No space|Cannot allocate)|[Ss]hared memory (?:is )?(?:full|exhausted)"
               r"|object store.{0,60}/dev/shm.{0,60}(?:too small|not enough|only)|multiprocessing.{0,80}OSError: \[Errno 28\]",
-              "/dev/shm is full (Docker gives 64 MB)", "docker run --ipc=host or --shm-size=16g (a pod: an emptyDir of medium Memory at /dev/shm); without a container sudo mount -o remount,size=50% /dev/shm; fewer workers need less", "run"),
+              "/dev/shm is full (Docker gives 64 MB)", "docker run --ipc=host or --shm-size=16g (a pod: an emptyDir of medium Memory at /dev/shm); without a container sudo mount -o remount,size=90% /dev/shm; fewer workers need less", "run"),
     Signature("S129", "cuda-oom", ROOT, r"\d [KMGT]iB allowed; ",
               "the process reached the share of the GPU's memory that it may take (torch.cuda.set_per_process_memory_fraction), or the GPU is full",
               "raise that share, or take it out; else as for any lack of GPU memory: a smaller batch, gradient checkpointing", "run"),

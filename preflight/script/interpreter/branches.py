@@ -46,6 +46,8 @@ def read_if(it: Interpreter, node: ast.If) -> None:
     other = it.state.fork()
     maybe = "" if it.loop_depth else MAYBE  # what one turn of a loop leaves out is done in another
     left, returned = len(it.ways.continues), len(it.ways.returns)
+    outer_open, by_rank = it.ways.open, {there, elsewhere} == {*_BY_FIRST}
+    it.ways.open = outer_open or not by_rank
     it.tests.append(node.test)
     enter_branch(it, node.test, holds=True)
     outer_guard = it.guard
@@ -58,6 +60,8 @@ def read_if(it: Interpreter, node: ast.If) -> None:
     _execute_in(it, node.orelse, elsewhere, maybe)
     it.guard = outer_guard
     leave_branches(it, node.test, taken, it.state)
+    if not by_rank:
+        it.ways.open = outer_open or len(it.ways.returns) > returned
     if len(it.ways.continues) == left:
         it.tests.pop()  # else what follows in this turn depends on it
     for body, state, gone, kept in (

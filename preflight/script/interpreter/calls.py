@@ -301,7 +301,7 @@ def _run_body(it: Interpreter, info: "FuncInfo", key: int) -> Value:
     if isinstance(info.node, ast.Lambda):
         return it.evaluate(info.node.body)
     outer, depth = (it.ways, it.guard), len(it.contexts)
-    it.ways = ways = WaysOut(depth, yields=[])
+    it.ways = ways = WaysOut(depth, yields=[], open=it.ways.open)
     it.yielded_drawn = it.drawn
     for item in info.decorators:
         it.contexts.append(contexts.context_of(item) or it.kind(item))

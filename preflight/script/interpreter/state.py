@@ -89,6 +89,9 @@ class WaysOut:
     breaks: list[State] = field(default_factory=list)
     continues: list[State] = field(default_factory=list)
     yields: list[Value] | None = None  # outside of all functions
+    open: bool = (
+        False  # another condition than which rank it is, and not known, decides whether it comes so far
+    )
 
 
 def merge_states(states: list[State], meet: Meet | None = None) -> State:

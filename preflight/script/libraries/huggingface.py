@@ -27,7 +27,7 @@ from preflight.script.libraries.environment import effective_precision
 from preflight.script.libraries.gradient_scale import unscale_gradients
 from preflight.script.libraries.hub_checkpoints import fits_float16, is_in_float32
 from preflight.script.libraries.models import attach_adapters, dtype_of, new_model
-from preflight.script.libraries.services import load_from_hub
+from preflight.script.libraries.services import init_trackers, load_from_hub
 from preflight.script.library_names import MODEL_MAKERS, is_model_class, root_and_last
 
 # --- accelerate -------------------------------------------------------------------------
@@ -51,6 +51,7 @@ def _accelerator(it: Interpreter, ref: Ref, _name: str, call: Call) -> None:
         requested_at=Dtype("at", call.at("mixed_precision")),
         open=Const(call.open),
         steps_once=Const(_steps_once(call)),
+        log_with=call.get("log_with") or NONE,
     )
     it.state.device_set = it.state.grouped = True
     values = {"requested": requested, "effective": effective}
@@ -347,7 +348,7 @@ CONSTRUCT: dict[str, ConstructorModel] = {
 _HARMLESS = (
     *("accumulate", "autocast", "clip_grad_norm_", "clip_grad_value_", "join_uneven_inputs"),
     *("register_for_checkpointing", "save", "load_state"),
-    *("free_memory", "clear", "log", "print", "verify_device_map", "end_training", "init_trackers"),
+    *("free_memory", "clear", "log", "print", "verify_device_map", "end_training"),
 )
 """Methods of Accelerator that leave a model that they are given as it is."""
 
@@ -358,6 +359,7 @@ METHODS: dict[tuple[str, str], MethodModel] = {
     ("accelerator", "prepare_model"): prepare,
     ("accelerator", "prepare_optimizer"): prepare,
     ("accelerator", "prepare_scheduler"): prepare,
+    ("accelerator", "init_trackers"): init_trackers,
     ("accelerator", "backward"): backward,
     ("accelerator", "unwrap_model"): _first,
     ("accelerator", "skip_first_batches"): _first,

@@ -1,11 +1,15 @@
 """Calls that need a login: Weights & Biases, and gated repositories of Hugging Face's hub."""
 
+import ast
+
+from preflight import regex as re
 from preflight.probes.logins import GATED
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import CallModel, Interpreter
-from preflight.script.interpreter.values import UNKNOWN, Value, alternatives, text_of
+from preflight.script.interpreter.values import UNKNOWN, Element, Ref, Seq, Value, alternatives, text_of
 
 _OWN_WAY = {"token", "use_auth_token", "local_files_only"}
+_WITHOUT_KEY = re.compile(r"\banonymous=|Settings\([^)]*mode=")
 
 
 def load_from_hub(it: Interpreter, call: Call) -> Value:
@@ -17,10 +21,25 @@ def load_from_hub(it: Interpreter, call: Call) -> Value:
     return UNKNOWN
 
 
+def uses_wandb(targets: Value) -> bool:
+    """Whether `report_to` or `log_with` surely names Weights & Biases."""
+    return any(
+        text_of(item) in ("wandb", "all")
+        for item in (targets.items if isinstance(targets, Seq) else (targets,))
+    )
+
+
+def init_trackers(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
+    """accelerator.init_trackers(...) starts what log_with names, on the first rank."""
+    if isinstance(owner, Ref) and uses_wandb(it.attr(owner, "log_with")):
+        it.emit(call.event("service", None, "log_with"))
+    return UNKNOWN
+
+
 def _wandb_init(it: Interpreter, call: Call) -> Value:
     mode = call.get("mode")
     online = mode is None or all(text_of(item) == "online" for item in alternatives(mode))
-    if online and not call.open:
+    if online and not call.open and not _WITHOUT_KEY.search(ast.unparse(call.node)):
         it.emit(call.event("service", None, "wandb.init"))
     return UNKNOWN
 

@@ -93,12 +93,12 @@ def _lowered(hit: RuleHit, code: str, doubt: str) -> RuleHit:
 
 def is_of_one_process(it: Interpreter, place: CodeLocation) -> bool:
     """Whether a line is in the branch of one GPU, where a rank that takes it has no other."""
-    return any(branch_places(test)[0] == ONE_PROCESS for test in tests_around(it, place))
+    return any(branch_places(test)[0] == ONE_PROCESS for test in _tests_around(it, place))
 
 
 def asked_around(it: "Interpreter", place: CodeLocation | None) -> set[str]:
     """Return the last names that conditions around a line ask: `fp16` of `config.fp16`."""
-    parts = [part for test in (tests_around(it, place) if place else ()) for part in walk(test)]
+    parts = [part for test in (_tests_around(it, place) if place else ()) for part in walk(test)]
     owners = {id(part.value) for part in parts if isinstance(part, ast.Attribute)}
     return {
         part.attr if isinstance(part, ast.Attribute) else part.id
@@ -107,7 +107,7 @@ def asked_around(it: "Interpreter", place: CodeLocation | None) -> set[str]:
     }
 
 
-def tests_around(it: "Interpreter", place: CodeLocation) -> Iterator[ast.expr]:
+def _tests_around(it: "Interpreter", place: CodeLocation) -> Iterator[ast.expr]:
     """Yield the conditions in whose own branches a line is, none of an `else`."""
     source = it.sources.get(place.path)
     for node in it.sources.parser.of_kinds(source.tree, ast.If) if source is not None else ():
