@@ -7,13 +7,11 @@ from preflight.checks.finding import Problem
 from preflight.checks.unread_facts import is_container
 from preflight.facts.host import HostFacts, Identity
 
-_INSIDE, _ON_MACHINE = "in a container: ", "on a host: "
 _OUTSIDE = "outside the container (by the provider of a rented one)"
-_MACHINES_OWN = re.compile(
-    r"\bsudo (?:modprobe|rmmod|reboot|systemctl|nvidia-smi|nvidia-modprobe|dmesg|mount|timedatectl)\b"
-    r"|then reboot\b"
-)
-"""What changes or reads the kernel, which root of a container may not."""
+_OF_DRIVER = re.compile(r"\bsudo (?:modprobe|rmmod|reboot|nvidia-smi|nvidia-modprobe)\b|then reboot\b")
+_OF_MACHINE = re.compile(rf"{_OF_DRIVER.pattern}|\bsudo (?:systemctl|dmesg|mount|timedatectl)\b")
+"""What changes or reads the kernel, which root of a container may not; WSL2 leaves the driver to Windows."""
+_IN_WINDOWS = "in Windows: wsl --shutdown, or a newer driver"
 
 
 def fit_fix(problem: Problem, facts: HostFacts) -> Problem:
@@ -25,16 +23,18 @@ def fit_fix(problem: Problem, facts: HostFacts) -> Problem:
     who = facts.identity
     if not isinstance(who, Identity):
         return problem
-    boxed = is_container(who)
-    kept, other = (_INSIDE, _ON_MACHINE) if boxed else (_ON_MACHINE, _INSIDE)
-    parts = [part.removeprefix(kept) for part in problem.fix.split("; ") if not part.startswith(other)]
-    outside = [boxed and bool(_MACHINES_OWN.search(part)) for part in parts]
-    if True in outside:
-        bus = next((gpu.pci_bus_id for gpu in facts.known_gpus if gpu.index == problem.gpu), "")
-        first = outside.index(True)
-        parts[first] = f"{_OUTSIDE}{':' if parts[first].startswith('sudo') else ','} {parts[first]}"
-        if isinstance(bus, str) and bus:
-            parts = [part.replace(f" -i {problem.gpu}", f" -i {bus}") for part in parts]
-    if who.uid == 0:
-        parts = [part if out else part.replace("sudo ", "") for part, out in zip(parts, outside, strict=True)]
+    boxed, outside = is_container(who), False
+    kept, other = ("in a container: ", "on a host: ")[:: 1 if boxed else -1]
+    bus = next((gpu.pci_bus_id for gpu in facts.known_gpus if gpu.index == problem.gpu), "")
+    parts: list[str] = []
+    for part in (each.removeprefix(kept) for each in problem.fix.split("; ") if not each.startswith(other)):
+        if boxed and _OF_MACHINE.search(part):
+            named = part.replace(f" -i {problem.gpu}", f" -i {bus}") if isinstance(bus, str) and bus else part
+            first = "" if outside else f"{_OUTSIDE}{':' if part.startswith('sudo') else ','} "
+            parts.append(first + named)
+            outside = True
+        elif who.container == "wsl2" and _OF_DRIVER.search(part):
+            parts += [_IN_WINDOWS] * (_IN_WINDOWS not in parts)
+        else:
+            parts.append(part.replace("sudo ", "") if who.uid == 0 else part)
     return replace(problem, fix="; ".join(parts) or problem.fix)

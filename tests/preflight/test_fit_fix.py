@@ -96,3 +96,11 @@ def test_nvidia_smi_takes_what_a_fix_lets_it_show() -> None:
     fixes = " ".join(finding.fix for finding in all_findings())
     asked = {word for words in re.findall(r"-q -d ([A-Z_,]+)", fixes) for word in words.split(",") if word}
     assert {"ECC", "PERFORMANCE"} <= asked <= QUERY_TYPES
+
+
+def test_wsl2_has_its_driver_from_windows() -> None:
+    lost: dict[str, Any] = {"driver": NO_DEVICES, "gpus": NO_DEVICES, "identity.container": "wsl2"}
+    assert fix_of("DRV001", lost) == "in Windows: wsl --shutdown, or a newer driver"
+    assert fix_of(
+        "LIM001", {"identity.container": "wsl2", "limits.shm_free_mib": 60, "limits.shm_total_mib": 64}
+    ).startswith("sudo mount -o remount")

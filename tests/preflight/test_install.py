@@ -100,8 +100,10 @@ def test_a_python_that_is_managed_from_outside_gets_a_virtual_environment() -> N
         ({"absent_installers": ["ensurepip"]}, "/x/python -m pip install"),
         (
             {"absent_installers": ["pip", "ensurepip"], "managed": True},
-            "sudo apt-get update && sudo apt-get install -y python3.11-venv && "
-            "/x/python -m venv --system-site-packages ~/gpulaunch",
+            (
+                "sudo apt-get update && sudo apt-get install -y python3.11-venv && "
+                "/x/python -m venv --system-site-packages ~/gpulaunch"
+            ),
         ),
         (
             {"absent_installers": ["pip"], "managed": True},
