@@ -52,7 +52,7 @@ _EXAMPLE = re.compile(
 )
 # A line of a container, and a part of one that is too long for a line.
 _CRI = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) std(?:out|err) ([FP]) ?(.*)")
-_QUOTED = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'")
+_QUOTED = re.compile(r"(?<!\\)(?:\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')")  # one at most has no end
 _ESCAPE, _ESCAPED = re.compile(r"\\([ntr\"'\\])"), {"n": "\n", "t": "\t", "r": "\r"}
 _HEADER = re.compile(r"[\w@ .\"-]+(?:[,\t;][\w@ .\"-]+)+$")
 _SAMPLE = 64

@@ -18,3 +18,9 @@ def test_a_line_of_one_thing_again_and_again_is_read(first: str) -> None:
         text = f"step 1 loss 2.0\n{long}\nstep 2 loss 1.9\nTraceback (most recent call last):\n"
         text += f'  File "train.py", line 3, in <module>\n    main()\nRuntimeError: {long}\n{long}\n'
         assert any(cause.code for cause in diagnose_logs((Log(text),)).causes), unit
+
+
+@pytest.mark.timeout(5)
+@pytest.mark.parametrize("unit", ['"\\', "'\\", "\\'\"", '{"a": "\\'])
+def test_a_quote_without_an_end_is_searched_once(unit: str) -> None:
+    assert diagnose_logs((Log(unit * 20_000),)).verdict == "benign"
