@@ -15,7 +15,7 @@ from preflight.diagnosis.process_ends import WATCHDOG, echoes_lost_peer, lost_it
 from preflight.diagnosis.quoted_text import is_shown_text
 from preflight.diagnosis.repeated_statuses import by_named_status, by_printed_assertions, with_last_errors
 from preflight.diagnosis.result import USER_CODE
-from preflight.diagnosis.run_progress import RunProgress
+from preflight.diagnosis.run_progress import FULL_BAR, RunProgress
 from preflight.diagnosis.run_starts import FIRST_FAILURE
 from preflight.diagnosis.signature_matcher import SignatureHit, first_match, is_harmless
 from preflight.diagnosis.signatures.table import CausalDepth, Signature, signature
@@ -39,6 +39,7 @@ _STUCK, _UNSTUCK = "may be stuck", "Thread is unstuck"
 _ABSENT = re.compile(r"\bExecution of replica \d+ failed: ")
 _TRIED_AGAIN = frozenset({"rendezvous-timeout", "nccl-network", "ssh-access", "local-server"})
 _UNSTARTED = frozenset({"S44", "S110", "S111", "S113"})
+_NO_MODULE = re.compile(r"Lmod has detected the following error|.{0,40}Unable to locate a modulefile")
 _GATED, _REFUSED, _NO_GPU, _SOME_STATUS, _ASKED = "S80", "S81", "S37", "S33", "S138"
 # Messages of kernels, GPU code and libraries that no exception carries.
 _UNCARRIED = re.compile(r"NCCL|NVRM|[Gg]loo|\.cu:\d")
@@ -218,6 +219,10 @@ def _not_continued(hits: Sequence[SignatureHit], course: RunProgress) -> list[Si
     lines = course.lines
     hits = [hit for hit in hits if hit.row.code not in _UNSTARTED or not course.stepped(hit.line)]
     hits = [hit for hit in hits if not course.stopped_when_done(hit.line, hit.row)]
+    absent = [hit.line.order for hit in hits if _NO_MODULE.match(hit.line.text)]
+    if absent and (not course.failing or course.failing[-1].order <= absent[-1]):
+        worked = any(FULL_BAR.search(line.text) for line in lines[absent[-1] :])  # a program, without it
+        hits = [hit for hit in hits if not (worked and hit.line.order in absent)]
     if any(hit.row.code == "S113" and re.search(TAKEN_FOR_A_COMMAND, hit.line.text) for hit in hits):
         hits = [hit for hit in hits if "arguments are required" not in hit.line.text]
     stuck = [hit.line.order for hit in hits if _STUCK in hit.line.text]

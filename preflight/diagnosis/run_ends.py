@@ -29,7 +29,7 @@ COUNTED_RUNS = re.compile(  # of a sweep, some of which failed, and that has a r
 )
 # It went through to its end. Said by trainers, not by launchers.
 DONE = AnyOf(
-    r"['\"]train_runtime['\"]\s*:|[Tt]raining (?:is )?(?:completed?|done|finished)\b(?! (?:for |of |on )?(?:epoch|step|iteration|fold|round|phase|stage|batch)\b)|(?:^\W{0,20}|[Ff]ine-?|[Hh]yper-?parameter )[Tt]uning (?:is )?(?:completed?|done|finished)\b|(?:[Ff]inished|[Dd]one) training\b(?! (?:for |of |on )?(?:epoch|step|iteration|fold|round|phase|stage|batch)\b)|Trainer\.fit` stopped: `max_\w+=|\btrain(?:ing)? done\b|[Jj]ob completed successfully"
+    r"['\"]train_runtime['\"]\s*:|[Tt]raining (?:is )?(?:completed?|done|finished)\b(?! (?:for |of |on )?(?:epoch|step|iteration|fold|round|phase|stage|batch)\b)|(?:^\W{0,20}|[Ff]ine-?|[Hh]yper-?parameter )[Tt]uning (?:is )?(?:completed?|done|finished)\b|(?:[Ff]inished|[Dd]one) training\b(?! (?:for |of |on )?(?:epoch|step|iteration|fold|round|phase|stage|batch)\b)|Trainer\.fit` stopped: `max_\w+=|\btrain(?:ing)? done\b|(?:[Jj]ob|[Ee]xperiment) completed successfully"
     r"|Training time \d|[Ss]aved? (?:final|last) (?:model|checkpoint)|^All done\b|^done\.?$|^Done\.?$|[Rr]un (?:finished|completed) successfully|worker group successfully finished|WorkerState\.SUCCEEDED|exits successfully|All \d+ ranks? finished|[Ss]tate: COMPLETED|\bCOMPLETED +0:0$"
     rf"|{COUNTED_RUNS.pattern}"
     r"|\d+ epochs completed in|^Trial \S+ completed after \d+ iterations\b|训练(?:已经?)?(?:完成|结束)|[Tt]reinamento conclu[ií]do|[Ee]ntrenamiento (?:completado|finalizado|terminado)|[Ee]ntraînement terminé|[Tt]raining (?:erfolgreich )?(?:abgeschlossen|beendet)|[Ff]inal (?:loss|accuracy|eval|val)\w*\b.{0,20}[\d.]|^# Avg bus bandwidth\b"

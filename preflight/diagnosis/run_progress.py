@@ -47,7 +47,7 @@ _STEPS = _EVERY_TURN[:2]
 _BUFFER = 8192  # characters that Python keeps back before it writes to a file or a pipe
 _MANY_OUTLIVED = 10
 _BELOW, _NEAR = 4, 16
-_FULL_BAR = re.compile(r"\| *([3-9]|\d\d+)/\1 \[")
+FULL_BAR = re.compile(r"\| *([3-9]|\d\d+)/\1 \[")
 _NO_PROGRAM = re.compile(
     rf"command not found$|{NOT_FOUND_IN_WORDS}|' is not recognized as an internal or external command,"
 )
@@ -77,6 +77,11 @@ _TRIES_ANOTHER = re.compile(
 )
 _SAYS_FAILED = re.compile(
     r"(?i)\bfail|\bnot (?:available|found|installed|supported|work)|\bunavailable|\berror|\bcould ?n[o']t|\bcan(?:no|')t\b"
+)
+# What a program logs as its end, in an order that no buffer changes, and an error that it logs before.
+_SUCCESS = re.compile(rf"{_SAID_BY_TRAINERS.pattern}|\d:\d\d:\d\d.{{1,200}}\bcompleted successfully\b")
+_LOGGED_ERROR = re.compile(
+    r"(?!.{0,300}\b(?i:(?:train|experiment|run|job|pipeline|main)\w* (?:has )?(?:failed|crashed|aborted)|fatal))\S{0,12}\d.{0,40}\d:\d\d:\d\d.{1,80}\bERROR\b"
 )
 _ECHOED = 12  # lines behind an exception in which such words are an echo of `time` or loggers
 
@@ -109,7 +114,7 @@ class RunProgress:
             for at in sorted(failed)
             if not (is_shown_text(lines, said[at]) or self.outlived_words(said[at], FAILED.alternatives))
         ]
-        self.start = last_start(lines, self.failing)
+        self.start = last_start(lines, self.failing, sorted((*self._moves, *self._steps)))
         self.failing = [
             line
             for line in self.failing
@@ -242,7 +247,8 @@ class RunProgress:
         lived = self._tried_another(after) if raised else started or self.stepped(self.lines[after])
         if lived or not (raised or fails) or (raised and max(said) > after + _ECHOED):
             return True
-        return any(_SAID_BY_TRAINERS.search(self.lines[order].text) for order in said)
+        ends = _SUCCESS if _LOGGED_ERROR.match(self.heading(self.lines[after])) else _SAID_BY_TRAINERS
+        return any(ends.search(self.lines[order].text) for order in said)
 
     def _resumed(self, after: int) -> bool:
         """Whether a run that had made steps resumed behind a line, and was done then."""
@@ -290,7 +296,7 @@ class RunProgress:
         made = sum(max(0, bisect_left(row, before) - bisect_right(row, after)) for row in rows)
         # A bar is drawn again when a process ends, but not before its first turn.
         began = [] if self._turns(self.lines[after], _STEPS, 0, after, 1) else own
-        full = any(_FULL_BAR.search(self.lines[at].text) for at in began if after < at < before)
+        full = any(FULL_BAR.search(self.lines[at].text) for at in began if after < at < before)
         return made >= _MOVES_ENOUGH or full or (made > 0 and self._outlived_alike(after))
 
     def _flushed(self, after: int) -> list[int]:

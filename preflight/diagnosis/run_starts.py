@@ -26,6 +26,13 @@ _TRACED = re.compile(
 )
 _STARTS_COMMAND = ("+", "$ ", "% ", "(", "PS ", "C:", "D:")
 _USAGE = re.compile(r"^\S+\.py: error: ")
+# What a trainer or a server says before it does anything: its arguments are wrong, or its port is taken.
+_REFUSED = re.compile(
+    r"^[\w/.-]*(?:train|main|run|launch|tun|sft|dpo|grpo|ppo|serve)[\w-]*\.py: error: |not used by the HfArgumentParser|^OSError: \[Errno 98\] "
+)
+_BEGINS = re.compile(r"Started server process|\*{5} Running training \*")
+_WORKS = re.compile(r"\bHTTP/\d(?:\.\d)?\" 2\d\d\b|\d/\d+ \[.{1,40}/it\b")
+_BELOW_REFUSAL = 20  # lines in which a launcher reports it
 # A command of a script that ended by this; the next command printed what comes far behind it.
 _COMMAND_ENDED = re.compile(r"(?:\S+\.py: )?error: |\S{1,300}: line \d{1,6}: \S{1,80}: command not found$")
 _LAUNCHED = AnyOf(
@@ -76,8 +83,8 @@ _FEW_WORDS = 3  # lines before steps that a log may lack at its start, or a page
 _HEAD = 60  # characters of a run's first lines that are compared: what follows are mostly its options
 
 
-def last_start(lines: Sequence[Line], failing: Sequence[Line]) -> int:
-    """Return the `order` of the last run's first line, 0 for a log of one run.
+def last_start(lines: Sequence[Line], failing: Sequence[Line], made: Sequence[int] = ()) -> int:
+    """Return the `order` of the last run's first line, 0 for a log of one run; `made`: where steps are.
 
     A run behind a failed one starts as the first did: with the same two lines, but for their numbers. Lines
     that came twice before anything failed may be another rank's; where several ranks are seen, all may.
@@ -99,6 +106,7 @@ def last_start(lines: Sequence[Line], failing: Sequence[Line]) -> int:
             after(lines, failing)
             for after in (_after_command_of_job, _after_traced_command, _after_retry, _after_launcher)
         ),
+        _after_refusal(lines, failing, made),
         _after_counted_again(lines, [line for line in failing[-1:] if _WORKER_FAILED.search(line.text)]),
     )
     return max(start, _after_whole_traceback(lines, failing)) if of_one else start
@@ -118,6 +126,20 @@ def _after_command_of_job(lines: Sequence[Line], failing: Sequence[Line]) -> int
     """Return the place behind what a batch script said of its commands if it ran on: its job ended later."""
     end = max((line.order for line in failing if _JOB.search(line.text)), default=0)
     return max((line.order + 1 for line in lines[:end] if _OF_A_SHELL.match(line.text)), default=0)
+
+
+def _after_refusal(lines: Sequence[Line], failing: Sequence[Line], made: Sequence[int]) -> int:
+    """Return the place behind what was refused before it did anything, if another trains or serves then."""
+    refused = max((line.order for line in failing if _REFUSED.search(line.text)), default=None)
+    if refused is None or (made and made[0] < refused):
+        return 0
+    begun = next((line for line in lines[refused:] if _BEGINS.search(line.text)), lines[-1])
+    works = any(_WORKS.search(line.text) for line in lines[begun.order + 1 :])
+    if "Errno" in lines[refused].text and not (works and "server" in begun.text):
+        return 0
+    begins = [begun.order] * works + list(made[:1]) * (len(made) >= FEWEST_STEPS)
+    end = max(line.order for line in failing if line.order < min(begins, default=len(lines)))
+    return end + 1 if begins and end <= refused + _BELOW_REFUSAL else 0
 
 
 def _after_tracker(lines: Sequence[Line], failing: Sequence[Line]) -> int:

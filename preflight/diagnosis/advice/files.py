@@ -70,6 +70,7 @@ ROWS: tuple[Advice, ...] = (
            "ls DIR: config.json must have model_type; an adapter is loaded by AutoPeftModelForCausalLM, and a processor's files come from the base model"),
     Advice("S92", r"_(?:doc|sample|shuffle)_(?:idx|index)\.npy", command="an index cache on storage that all hosts share (--data-cache-path): rank 0 builds it on its own host alone"),
     Advice("S92", r"binascii\.Error|existing deepspeed config", command="ls -l CONFIG.json on every host: DeepSpeed takes a path that does not exist for a config in base64"),
+    Advice("S138", r"^aiohttp\.\S+: 4\d\d,", "the server that the run asks answered, and refused the request", "its own log says why: a prompt and max_tokens beyond --max-model-len, a model's name that it does not serve, or an argument that it does not know"),
     Advice("S110", r"CondaError: Run|to use 'conda activate'", command='eval "$(conda shell.bash hook)" && conda activate ENV, in the script that starts the run'),
     Advice("S110", r"Environment(?:Name|Location)NotFound", command="conda env list names those that this host has"),
     Advice("S110", r"modulefile|Lmod has detected", command="module spider NAME lists its versions, and what each wants loaded before"),

@@ -135,7 +135,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
         r"\b[Rr]equires? `?(?:[a-z][\w-]+|PyTorch)`? ?(?:>=|==|<=|<|>) ?v?\d",
     )),
     ("S89", r"^(?:Runtime|Value)?(?:Error|Exception): (?:.{0,120}: )?cannot import name (?!.{0,160}partially initialized)"),
-    ("S82", r"^(?:requests|urllib3|httpx|httpcore|aiohttp|http\.client)\.[\w.]*(?:Error|Exception|Timeout\w*|Disconnected|Read)\b"),
+    ("S82", r"^(?:requests|urllib3|httpx|httpcore|aiohttp|http\.client)\.[\w.]*(?:Error|Exception|Timeout\w*|Disconnected|Read)\b(?!.{0,300}\bhttps?://(?:localhost|127\.|0\.0\.0\.0))"),
     ("S81", _OF_A_CLIENT + r"(?:Auth\w{0,20}|Credentials?|Unauthorized|Forbidden|AccessDenied|PermissionDenied|RateLimit|TooManyRequests)(?:Error|Exception)?(?=:|$)"),
     ("S82", _OF_A_CLIENT + r"(?:Connection(?:Lost|Refused|Reset)?|Connect|Network|Unavailable|DeadlineExceeded|BadGateway|Proxy|Endpoint|HTTPClient|SSLError|ConnectTimeout|ReadTimeout|APITimeout|GatewayTimeout)(?:Error|Exception)?(?=:|$)"),
     ("S82", r"^(?:curl: \(\d+\) |wget: |fatal: |git-lfs: )?.{0,120}(?:[Cc]ould not resolve host: |[Uu]nable to resolve host address)|\bfatal: unable to access 'https?://\S+ (?:Failed|Could not|Connection|OpenSSL|SSL|gnutls)|^error: failed to fetch some objects from "),
