@@ -176,7 +176,9 @@ def _not_reached(tried: Reach, facts: HostFacts) -> Problem:
             fix = "choose a port with --port where a firewall opens only some"
     else:
         opened = f"open the port between them (nft list ruleset, ufw status on {main})"
-        if is_started_with_options(facts) and not _sees_hardware(facts):
+        seen = facts.network.interfaces if isinstance(facts.network, Network) else ()
+        own_network = all(each.virtual for each in seen)  # else it has that of its machine already
+        if own_network and is_started_with_options(facts):
             opened = f"start the container of {main} with --network host"
         fix = f"{opened}, or set interface: of {main} in hosts.yaml to a network that both are in"
     return Problem(
@@ -186,12 +188,6 @@ def _not_reached(tried: Reach, facts: HostFacts) -> Problem:
         severity=severity,
         hosts=(tried.from_host,),
     )
-
-
-def _sees_hardware(facts: HostFacts) -> bool:
-    """Whether a container has the network of its machine already, by the interfaces that it sees."""
-    network = facts.network
-    return isinstance(network, Network) and any(each.up and not each.virtual for each in network.interfaces)
 
 
 def has_other_port(facts: HostFacts, port: int) -> bool:

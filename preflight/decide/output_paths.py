@@ -1,7 +1,7 @@
 """Whether a launch and a live process write to the same directory, by their words. Pure."""
 
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from preflight import regex as re
 from preflight.decide.script_args import read_option_values
@@ -29,15 +29,13 @@ def find_shared_output(
 
     `workdir` is the host's, `output` what the run config of the process says, `script` the job's text.
     """
-    place = posixpath.join(workdir, job.subdirectory)
-    args = tuple(argv)
-    if _naming(job.args) != _naming(args) or _MADE_UP.search(script):
+    place, words = posixpath.normpath(posixpath.join(workdir, job.subdirectory)), tuple(argv)
+    (named, own), (other_named, other) = _read(job.args, place, job.output), _read(words, cwd, output)
+    if named != other_named or _MADE_UP.search(script):
         return None
-    own, other = _outputs(job.args, place, job.output), _outputs(args, cwd, output)
     if shared := next((path for path in own if path in other), ""):
         return shared
-    same = posixpath.normpath(place) == cwd and not own and not other
-    return "" if same and _is_same(job, args) else None
+    return "" if place == cwd and not own and not other and _is_same(job, words) else None
 
 
 def _is_same(job: Job, argv: tuple[str, ...]) -> bool:
@@ -52,23 +50,16 @@ def _is_same(job: Job, argv: tuple[str, ...]) -> bool:
     return False
 
 
-def _outputs(args: tuple[str, ...], place: str, output: str) -> list[str]:
-    """Return the directories that arguments let a script write to, absolute."""
-    given = [value for name, value in _options(args) if _WRITES.fullmatch(name) and "=" not in value]
-    return [
+def _read(args: tuple[str, ...], place: str, output: str) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return what arguments call a run, which scripts make a directory of, and where they let it write."""
+    options = [  # "output-dir" of `--output_dir` and of `output.dir=`
+        ("-".join(_WORD.findall(name)).lower(), value)
+        for name, value in read_option_values(args)
+        if (name.startswith("-") or f"{name}={value}" in args) and not value.startswith("-")
+    ]
+    given = [value for name, value in options if _WRITES.fullmatch(name) and "=" not in value]
+    return [option for option in options if _NAMES.fullmatch(option[0])], [
         each if "://" in each else posixpath.normpath(posixpath.join(place, each))
         for each in (*given, output)
         if each
     ]
-
-
-def _naming(args: tuple[str, ...]) -> list[tuple[str, str]]:
-    """Return what arguments call a run, which scripts make a directory of."""
-    return [(name, value) for name, value in _options(args) if _NAMES.fullmatch(name)]
-
-
-def _options(args: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Yield the words of each option with its value: "output-dir" of `--output_dir` and `output.dir=`."""
-    for name, value in read_option_values(args):
-        if (name.startswith("-") or f"{name}={value}" in args) and not value.startswith("-"):
-            yield "-".join(_WORD.findall(name)).lower(), value

@@ -14,49 +14,41 @@ from preflight.script.libraries.services import uses_wandb
 from preflight.script.rules.certainty import doubts_of
 
 _REPORTS_TO_NONE = (5,)  # transformers from this version on, where nothing else is said
-_OWN_WAYS = {
-    "wandb": re.compile(r"WANDB_(?:MODE|DISABLED|API_KEY)|wandb\.login\((?!\))|load_dotenv"),
-    "huggingface": re.compile(
-        r"HF_TOKEN|HUGGING_?FACE_HUB_TOKEN|HF_HUB_OFFLINE|(?<!wandb\.)\blogin\(|load_dotenv"
-    ),
-}
+_WANDB_ITSELF = re.compile(r"WANDB_(?:MODE|DISABLED|API_KEY)|wandb\.login\((?!\))|load_dotenv")
+_HUB_ITSELF = re.compile(r"HF_TOKEN|HUGGING_?FACE_HUB_TOKEN|HF_HUB_OFFLINE|(?<!wandb\.)\blogin\(|load_dotenv")
 """By which a script sees to its login itself."""
 
 
 def find_services(it: Interpreter, event: ScriptEvent) -> Iterator[ServiceUse]:
     """Yield what an event calls, where the launch surely comes upon it: which rank it is may be open."""
-    caught = any(loop.caught for loop in it.loops)
     doubts = {*doubts_of(it, event.place)} - {MAYBE, ONE_RANK}
-    if event.name not in ("service", "arguments") or it.ways.open or caught or doubts:
+    if it.ways.open or doubts or any(loop.caught for loop in it.loops):
         return
     if event.name == "service":
-        yield from _use(
-            it, event.place, event.what, first_rank=event.what == "log_with" or RANK_0 in it.contexts
-        )
-        return
-    if it.attr(event.ref, "push_to_hub") == TRUE and it.attr(event.ref, "hub_token") == NONE:
-        yield from _use(it, event.place, "push_to_hub", first_rank=True)
-    targets, version = it.attr(event.ref, "report_to"), it.target.version("transformers")
-    if targets == NONE and version is not None and version < _REPORTS_TO_NONE:
-        targets = Const("all")
-    if it.attr(event.ref, "parsed") == TRUE:
-        targets = next((Const(word) for _, word in given_words(it.target.args, "report_to")), targets)
-    if it.attr(event.ref, "open") != TRUE and uses_wandb(targets):
-        yield from _use(it, event.place, "report_to", first_rank=True)
+        yield from _use(it, event.place, event.what, first=event.what == "log_with" or RANK_0 in it.contexts)
+    elif event.name == "arguments":
+        if it.attr(event.ref, "push_to_hub") == TRUE and it.attr(event.ref, "hub_token") == NONE:
+            yield from _use(it, event.place, "push_to_hub", first=True)
+        targets, version = it.attr(event.ref, "report_to"), it.target.version("transformers")
+        if targets == NONE and version is not None and version < _REPORTS_TO_NONE:
+            targets = Const("all")
+        if it.attr(event.ref, "parsed") == TRUE:
+            targets = next((Const(word) for _, word in given_words(it.target.args, "report_to")), targets)
+        if it.attr(event.ref, "open") != TRUE and uses_wandb(targets):
+            yield from _use(it, event.place, "report_to", first=True)
 
 
 def find_services_in_args(it: Interpreter) -> Iterator[ServiceUse]:
     """Yield what the launch's own arguments name."""
-    for word in it.target.args or ():
-        if GATED.match(name := word.rpartition("=")[2]):
-            yield from _use(it, None, name)
+    for name in (word.rpartition("=")[2] for word in it.target.args or ()):
+        yield from _use(it, None, name) if GATED.match(name) else ()
     if any(word.lower() != "false" for _, word in given_words(it.target.args, "push_to_hub")):
-        yield from _use(it, None, "push_to_hub", first_rank=True)
+        yield from _use(it, None, "push_to_hub", first=True)
 
 
 def _use(
-    it: Interpreter, place: CodeLocation | None, what: str, *, first_rank: bool = False
+    it: Interpreter, place: CodeLocation | None, what: str, *, first: bool = False
 ) -> Iterator[ServiceUse]:
-    hub = what == "push_to_hub" or GATED.match(what)
-    if not it.sources.mention(_OWN_WAYS["huggingface" if hub else "wandb"]):
-        yield ServiceUse(place, "huggingface" if hub else "wandb", what, first_rank)
+    of_hub = what == "push_to_hub" or GATED.match(what)
+    if not it.sources.mention(_HUB_ITSELF if of_hub else _WANDB_ITSELF):
+        yield ServiceUse(place, "huggingface" if of_hub else "wandb", what, first)

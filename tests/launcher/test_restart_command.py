@@ -88,6 +88,32 @@ def test_a_restart_that_trains_from_the_beginning_is_reported_while_it_runs(tmp_
     assert (done.stdout + done.stderr).count(said) == 1
 
 
+BY_EPOCHS = """
+import os, pathlib, signal, sys, time
+first = int(sys.argv[-1].rpartition("-")[2]) + 1 if sys.argv[1:] else 8
+for epoch in range(first, 12):
+    for step in range(1, 13):
+        print(f"step {step}/12 loss {1 / step:.3f}", flush=True)
+        time.sleep(0.4 if first == 11 else 0)
+    pathlib.Path(f"out/checkpoint-{epoch}").mkdir(parents=True)
+    pathlib.Path(f"out/checkpoint-{epoch}/state.json").write_text("{}")
+    if epoch in (9, 10):
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_steps_that_an_earlier_start_counted_within_epochs_prove_nothing_of_a_later_one(
+    tmp_path: Path,
+) -> None:
+    """The second start alone, of one epoch, seems to count on: its checkpoint has the number of an epoch."""
+    user = torchless(User(tmp_path / "home"))
+    user.write(BY_EPOCHS, {"gpus": "none", "output": "out", "guard": "off", "restart": {**RESTART, "max": 2}})
+    done = user.gpulaunch("run", "-c", "./job.yaml")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "resuming from checkpoint-10" in done.stdout
+    assert "again, though it was to continue" not in done.stdout + done.stderr
+
+
 def test_a_dry_run_says_what_happens_when_it_fails(tmp_path: Path) -> None:
     user = User(tmp_path / "home", "2xl40s")
     user.write("print(1)", {"gpus": "all", "restart": {**RESTART, "retry_on": "oom", "spares": "s[1-2]"}})
