@@ -203,7 +203,7 @@ def test_a_stop_in_the_pause_leaves_it_ended(tmp_path: Path, number: int, name: 
         "interrupted",
         "external",
     )
-    (following,) = (user.home / "state").glob("gpulaunch/runs/*/*/next.json")
+    (following,) = (user.home / "state").glob("gpulaunch/runs/*/*/decided.json")
     assert json.loads(following.read_text())["state"] == "ended"  # so that its host starts nothing either
 
 

@@ -14,7 +14,6 @@ from launcher.follow.protocol import MARKER, FrameReader
 from launcher.onhost.supervisor.client_files import StopRequest, is_stopped_by_person, request_stop
 from launcher.onhost.supervisor.requests import start
 from launcher.onhost.supervisor.requests._logs import LogReader
-from launcher.onhost.supervisor.requests.list import gpu_use
 from launcher.onhost.supervisor.run_dir import CLIENT, is_alive, read_state
 from launcher.remote.program_source import read_program_source
 from launcher.rundir.end_state import condition_after
@@ -211,14 +210,6 @@ def test_a_log_that_was_cut_and_has_outgrown_what_was_read_is_read_from_its_new_
         file.write(b"more\n")
     _, frame = FrameReader().feed(MARKER + b"{}\n" + bytes(reader.read_new(final=True)))
     assert (bytes(frame.data), frame.header.get("cut")) == (b"more\n", None)
-
-
-def test_use_of_gpus_is_what_lines_of_nvidia_smi_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = tmp_path / "nvidia-smi"
-    program.write_text("#!/bin/sh\necho 'GPU-a, 91, 1024'; echo 'GPU-b, [N/A], 3'; echo slow driver >&2\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert gpu_use() == {"GPU-a": [91, 1024]}
 
 
 def test_binary_and_endless_lines_arrive_as_they_were_written(run: Driver) -> None:

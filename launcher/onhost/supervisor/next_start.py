@@ -104,27 +104,20 @@ def write_next(
     except OSError:
         os.rename(os.path.join(run_dir, ROOM), fresh)
         write_over(fresh, text)
-    if make_once(fresh, os.path.join(run_dir, DECIDED)):
-        with contextlib.suppress(OSError):  # what an earlier version reads
-            write_file(os.path.join(run_dir, NEXT), text)
+    make_once(fresh, os.path.join(run_dir, DECIDED))
 
 
-def make_once(fresh: str, path: str) -> bool:
-    """Give a whole file its name unless that is taken; return whether it was free. Raises OSError."""
-    for make in (os.link, os.symlink):  # a file system may lack hard links
-        try:
-            make(fresh, path)
-        except FileExistsError:
-            break
-        except OSError:
-            if make is os.symlink:
-                raise
-            continue
-        if make is os.link:
-            os.unlink(fresh)
-        return True
+def make_once(fresh: str, path: str) -> None:
+    """Give a whole file its name unless that is taken. Raises OSError."""
+    try:
+        os.link(fresh, path)
+    except FileExistsError:
+        pass
+    except OSError:  # a file system may lack hard links
+        with contextlib.suppress(FileExistsError):
+            os.symlink(fresh, path)
+            return
     os.unlink(fresh)
-    return False
 
 
 def is_kept(document: dict[str, Any]) -> bool:

@@ -5,8 +5,6 @@ import os
 import time
 from typing import Any
 
-from preflight.probes.commands import run_command
-
 from ...event_file import MALFORMED, parse_event
 from ..client_files import is_detached, seconds_since_heartbeat
 from ..files import read_json, read_tail
@@ -18,8 +16,6 @@ from ..run_dir import SPEC, USAGE, every_place, inspect_run, is_of_this_node, ow
 
 SAMPLE_BYTES = 65536  # one sample of the largest host is a tenth of it
 FRESH_S = 30.0
-SMI = ["nvidia-smi", "--query-gpu=uuid,utilization.gpu,memory.used", "--format=csv,noheader,nounits"]
-SMI_S = 5.0
 MAX_NAMED = 50  # runs of one other node
 TAIL = 8 << 10  # of rank 0's log, for step and loss
 SPEC_KEYS = (
@@ -90,12 +86,11 @@ def describe_run(run_dir: str, *, tail: int) -> dict[str, Any] | None:
 
 def gpu_use_of(runs: list[dict[str, Any]]) -> dict[str, list[float]]:
     """Add the last sample to each run; return {GPU UUID: [percent busy, MiB used]}."""
-    gpus = {gpu for run in runs if run["alive"] for gpu in run["spec"].get("gpus") or ()}
     use: dict[str, list[float]] = {}
     for run in runs:
         run["usage"] = last_sample(run["run_dir"]) if run["alive"] else None
         use.update(sampled_use(run["usage"] or {}))
-    return use if gpus <= set(use) else {**gpu_use(), **use}
+    return use
 
 
 def last_sample(run_dir: str) -> dict[str, Any] | None:
@@ -114,15 +109,4 @@ def sampled_use(sample: dict[str, Any]) -> dict[str, list[float]]:
     for uuid, gpu in (sample.get("gpus") or {}).items():
         with contextlib.suppress(*MALFORMED):
             found[uuid] = [round(float(gpu["busy"])), round(float(gpu["memory_mib"]))]
-    return found
-
-
-def gpu_use() -> dict[str, list[float]]:
-    """Return {GPU UUID: [percent busy, MiB used]} from nvidia-smi; empty if it reports none."""
-    found: dict[str, list[float]] = {}
-    with contextlib.suppress(OSError):
-        for line in run_command(SMI, SMI_S).text.splitlines():
-            with contextlib.suppress(ValueError):
-                uuid, percent, memory = (word.strip() for word in line.split(","))
-                found[uuid] = [int(percent), int(memory)]
     return found
