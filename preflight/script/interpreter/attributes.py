@@ -2,7 +2,6 @@
 
 import ast
 from collections.abc import Callable
-from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import PurePosixPath
@@ -15,7 +14,6 @@ from preflight.script.interpreter.rank_values import of_each
 from preflight.script.interpreter.values import (
     MAX_ALTERNATIVES,
     MODEL_FACTS,
-    NONE,
     OF_RANK,
     UNKNOWN,
     Class,
@@ -172,7 +170,9 @@ def _thing_attribute(it: Interpreter, owner: Ref, name: str, node: ast.AST) -> V
             if name in info.names:
                 value = info.names[name]
                 if not isinstance(value, Func):
-                    return _described(it, owner, value, node)
+                    is_instance = it.kind(value) == "instance"
+                    made = is_instance and classes.call_method(it, value, "__get__", node, UNKNOWN, UNKNOWN)
+                    return made or value
                 if _has_decorator(it, value, "staticmethod"):
                     return value
                 bound = Func(value.key, value.frame, owner)
@@ -181,18 +181,6 @@ def _thing_attribute(it: Interpreter, owner: Ref, name: str, node: ast.AST) -> V
         return fields_as_map(thing)
     made = thing.kind == "instance" and classes.call_method(it, owner, "__getattr__", node, Const(name))
     return made or it.library.attribute(it, owner, name)
-
-
-def _described(it: Interpreter, owner: Ref, value: Value, node: ast.AST) -> Value:
-    """Return an attribute of a class, or what its __get__ makes of it; methods of functools are bound."""
-    thing = it.thing(value) if it.kind(value) in ("partial method", "dispatch method") else None
-    if thing and thing.kind == "dispatch method":
-        return it.new(replace(thing.having(bound=owner), kind="dispatch"))
-    func = thing.get("func") if thing else NONE
-    if thing and isinstance(func, Func):
-        return it.new(replace(thing.having(func=replace(func, bound=owner)), kind="partial"))
-    is_instance = it.kind(value) == "instance"
-    return (is_instance and classes.call_method(it, value, "__get__", node, UNKNOWN, UNKNOWN)) or value
 
 
 def _is_property(it: Interpreter, func: Func) -> bool:

@@ -31,7 +31,6 @@ OF_KINDS = frozenset(
 """Decorators that say how a function is called: its callers look at them."""
 
 
-_REGISTRIES = ("registry", "dispatch", "dispatch method")
 _DISPATCHERS = ("functools.singledispatch", "functools.singledispatchmethod")
 
 
@@ -46,6 +45,8 @@ def decorated(it: Interpreter, decorator: Value, defined: Value, node: ast.AST) 
 
     Decorators of libraries leave it what it is, and so does one that returns nothing reading knows.
     """
+    if isinstance(decorator, ExternalName) and decorator.name in _DISPATCHERS:
+        return UNKNOWN  # the kind of an argument decides which function is called
     if not _is_read(it, decorator):
         return defined
     dead = it.state.dead
@@ -67,9 +68,8 @@ def _is_read(it: Interpreter, decorator: Value) -> bool:
     if isinstance(decorator, Ref):
         by_kind = it.kind(decorator) in ("registration", "partial")
         return by_kind or classes.method_of(it, decorator, "__call__") is not None
-    is_registry = isinstance(decorator, Method) and it.kind(decorator.owner) in _REGISTRIES
-    dispatches = isinstance(decorator, ExternalName) and decorator.name in _DISPATCHERS
-    return is_registry or dispatches or isinstance(decorator, Func)
+    is_registry = isinstance(decorator, Method) and it.kind(decorator.owner) == "registry"
+    return is_registry or isinstance(decorator, Func)
 
 
 def value_from_decorator(it: Interpreter, info: FuncInfo, name: str) -> Value:
@@ -95,11 +95,7 @@ def value_from_decorator(it: Interpreter, info: FuncInfo, name: str) -> Value:
             return found if found != UNKNOWN else _annotated(it, info.node, name, seen)
         if func.name in ("pyrallis.wrap", "draccus.wrap", "pyrallis.argparsing.wrap"):
             return _annotated(it, info.node, name, seen)
-    if not info.node.decorator_list:
-        return UNKNOWN
-    from preflight.script.interpreter.sacred_config import captured_value  # noqa: PLC0415 - few scripts need it
-
-    return captured_value(it, info.node, name) or UNKNOWN
+    return UNKNOWN
 
 
 def _annotated(it: Interpreter, node: ast.FunctionDef | ast.AsyncFunctionDef, name: str, seen: Call) -> Value:

@@ -1,24 +1,12 @@
 """Patterns of `match`: whether a case is the one, and what it gives names to."""
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from preflight.script.interpreter.attributes import get_attribute
 from preflight.script.interpreter.branch_conditions import OTHER_RANKS, RANK_0
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.operators import is_same
-from preflight.script.interpreter.values import (
-    UNKNOWN,
-    Class,
-    Const,
-    Map,
-    OneOf,
-    RankValue,
-    Ref,
-    Seq,
-    Value,
-    truth,
-)
+from preflight.script.interpreter.values import UNKNOWN, Const, OneOf, RankValue, Value, truth
 
 
 def case_matches(it: Interpreter, case: ast.match_case, subject: Value) -> bool | None:
@@ -66,50 +54,9 @@ def _fits(it: Interpreter, pattern: ast.pattern, subject: Value) -> bool | None:
         case ast.MatchOr(patterns=patterns):
             answers = [_fits(it, item, subject) for item in patterns]
             return True if True in answers else (None if None in answers else False)
-        case ast.MatchSequence():
-            return _fits_items(it, pattern, subject)
-        case ast.MatchClass():
-            return _fits_class(it, pattern, subject)
-        case ast.MatchMapping(patterns=patterns, rest=rest):  # which entries a dict has is not asked
-            _bind_unknown(it, patterns)
-            if rest:
-                it.bind(rest, UNKNOWN)
-        case ast.MatchStar(name=str(name)):
-            it.bind(name, UNKNOWN)
+        case _:  # whether a sequence, a mapping or an object of a class fits is not asked
+            for part in ast.walk(pattern):
+                name = getattr(part, "rest" if isinstance(part, ast.MatchMapping) else "name", None)
+                if name:
+                    it.bind(name, UNKNOWN)
     return None
-
-
-def _fits_class(it: Interpreter, pattern: ast.MatchClass, subject: Value) -> bool | None:
-    """`case Config(precision=p)`: an object of a class of the script, by its attributes."""
-    if not isinstance(subject, Ref) or pattern.patterns:
-        _bind_unknown(it, (*pattern.patterns, *pattern.kwd_patterns))
-        return None
-    own, cls = it.attr(subject, "__class__"), it.evaluate(pattern.cls)
-    known = isinstance(own, Class) and isinstance(cls, Class)
-    if known and not any(info is it.classes.get(cls.key) for info in it.mro(own.key)):  # type: ignore[union-attr]
-        return False
-    answers: list[bool | None] = [True if known else None]
-    for name, inner in zip(pattern.kwd_attrs, pattern.kwd_patterns, strict=True):
-        answers.append(_fits(it, inner, get_attribute(it, subject, name, pattern)))
-    return _every(answers)
-
-
-def _fits_items(it: Interpreter, pattern: ast.MatchSequence, subject: Value) -> bool | None:
-    """`case [first, *rest]`."""
-    known = subject.items if isinstance(subject, Seq) and not subject.open else None
-    starred = any(isinstance(item, ast.MatchStar) for item in pattern.patterns)
-    if known is None or starred or len(known) != len(pattern.patterns):
-        _bind_unknown(it, pattern.patterns)
-        sure = isinstance(subject, (Const, Map)) or (known is not None and not starred)
-        return False if sure else None
-    return _every([_fits(it, item, value) for item, value in zip(pattern.patterns, known, strict=True)])
-
-
-def _bind_unknown(it: Interpreter, patterns: Iterable[ast.pattern]) -> None:
-    """Give the names in patterns a value that is not known."""
-    for pattern in patterns:
-        _fits(it, pattern, UNKNOWN)
-
-
-def _every(answers: Sequence[bool | None]) -> bool | None:
-    return False if False in answers else (None if None in answers else True)
