@@ -1,6 +1,8 @@
 """What is said of texts that are read or refused: the launch to type, and arguments that ranks share."""
 
 import json
+import time
+from contextlib import suppress
 
 import pytest
 
@@ -133,3 +135,43 @@ def test_a_launch_has_no_text_for_its_input() -> None:
 def test_names_in_three_angles_are_left_to_the_reader() -> None:
     (missing,) = parse_line("IMAGE=<<<IMAGE NAME>>>\ntorchrun a.py --image $IMAGE --n 1").unknown
     assert missing.message == "the line has <<<IMAGE NAME>>>, which has no value"
+
+
+def test_a_change_that_git_wrote_is_the_launch_that_it_leaves() -> None:
+    head = "From 1a2b3c4d Mon Sep 17 00:00:00 2001\nSubject: [PATCH] Use 8 GPUs\n\n---\n run.sh | 2 +-\n\n"
+    other = "diff --git a/a.py b/a.py\nindex 1..2 100644\n@@ -1 +1 @@\n-def f(x):\n+def f(y):\n"
+    change = "diff --git a/run.sh b/run.sh\nnew file mode 100755\n--- a/run.sh\n+++ b/run.sh\n@@ -1 +1 @@\n"
+    launches = "-torchrun --nproc_per_node 4 a.py\n+torchrun --nproc_per_node 8 a.py\n"
+    parsed = parse_line(f"{head}{other}{change}{launches}-- \n2.40.1\n")
+    assert (parsed.program, parsed.request.per_node) == ("a.py", 8)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('X=""\nwhile read -r h; do\n  echo "$h"\ndone < $X\ntorchrun a.py', "an empty name"),
+        (
+            "Run::Launcher\n\u251c\u2500\u2500 Inference  (GPU 0)\n\u251c\u2500\u2500 torchrun\n",
+            "name of no program",
+        ),
+        (
+            "Description: Starts a node (p4d)\nUserData: |\n  torchrun --nproc_per_node 8 a.py\n",
+            "name of no program",
+        ),
+    ],
+)
+def test_the_reason_is_that_of_the_text_and_not_of_its_first_sign(text: str, said: str) -> None:
+    with pytest.raises(CommandRefused, match=said):
+        parse_line(text)
+
+
+def test_a_number_left_to_the_reader_may_have_a_blank_behind_its_sign() -> None:
+    (missing,) = parse_line("torchrun --nproc_per_node=<# GPUs> a.py <arguments>").unknown
+    assert missing.parts == ("<arguments>",)
+
+
+def test_a_line_of_signs_of_comments_behind_signs_of_continuation_is_read_at_once() -> None:
+    start = time.process_time()
+    with suppress(CommandRefused):
+        parse_line("\\ #" * 30_000)
+    assert time.process_time() - start < 3

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from launcher.engines.command_line import python_options
+from launcher.engines.command_line import python_options, refusals
 from launcher.engines.command_line.batch_script import without_vain_counts
 from launcher.engines.command_line.line import CommandLine
 from launcher.engines.command_line.option_reader import (
@@ -93,7 +93,7 @@ def read_launcher(line: CommandLine, start: int) -> ParsedCommand:
     require_known(line.words[start], "the command")
     name = posixpath.basename(text)
     if [word.text for word in line.words[start + 1 : start + 2]] == ["="]:  # a line of a TOML file
-        raise _no_program(f"{text} =")
+        raise refusals.no_program(f"{text} =")
     if text in ("-m", "--module") and line.environment is not None:  # `uv run -m pkg.train`
         return replace(_read_python(line, start - 1), python="")
     if _PYTHON.fullmatch(name):
@@ -120,7 +120,7 @@ def read_launcher(line: CommandLine, start: int) -> ParsedCommand:
 def _refuse_no_program(name: str, args: Sequence[str]) -> None:
     """Raise CommandRefused for what no program is called, and for a shell that waits for a person."""
     if _NO_PROGRAM.search(name):
-        raise _no_program(name)
+        raise refusals.no_program(name)
     if name.startswith("-"):
         raise CommandRefused(
             f"the line starts with {name}, an option: its program is missing",
@@ -131,13 +131,6 @@ def _refuse_no_program(name: str, args: Sequence[str]) -> None:
             f"{name} would wait for a terminal on every host",
             f"write what to start in {name}: {name} train.sh",
         )
-
-
-def _no_program(shown: str) -> CommandRefused:
-    return CommandRefused(
-        f"{shown[:_SHOWN]} is the name of no program, so the text is not a command",
-        "paste it from torchrun, accelerate or python on, to its end",
-    )
 
 
 def _longest(known: Iterable[tuple[str, ...]], words: tuple[str, ...]) -> tuple[str, ...] | None:

@@ -69,6 +69,14 @@ def no_command() -> CommandRefused:
     )
 
 
+def no_program(shown: str) -> CommandRefused:
+    """Return the error for a text whose first word names nothing that starts."""
+    return CommandRefused(
+        f"{shown[:40]} is the name of no program, so the text is not a command",
+        "paste it from torchrun, accelerate or python on, to its end",
+    )
+
+
 def refuse_without_arguments(text: str) -> None:
     """Raise CommandRefused for a text whose launch only an argument of its own would start."""
     if (name := _ARGUMENT.search(text)) and LAUNCH_LINE.search(text):
@@ -183,6 +191,8 @@ def not_one_command(operator: str, words: list[Word]) -> CommandRefused:
             f"the text has a shell function, {words[0].text}", "paste the command inside of it"
         )
     if operator == "(" and words:
+        if re.match(r"[^\x00-\x7f]|.*:\Z", words[0].text):  # a box that is drawn, a key of YAML
+            raise no_program(words[0].text)
         shown = f"{' '.join(word.text for word in words)[:40]} ... ("
         return CommandRefused(
             f"a shell takes no parenthesis behind a command: {shown}", "leave it out, or put it in quotes"

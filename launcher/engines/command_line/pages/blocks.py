@@ -76,7 +76,11 @@ _SENTENCE = re.compile(
 _EDITOR = "launch.json: the page has a configuration of an editor, too; paste it alone to launch it"
 _QUOTE = re.compile(r"[ \t]*>(?!>) ?")
 _CALLOUT = re.compile(r"\[!\w+\]")
-_CHANGED = re.compile(r"^(?:diff |index |@@ |[ +-]|$)")
+_CHANGED = re.compile(r"^(?:(?:diff|index|@@|new file|deleted file|(?:old|new) mode) |[ +-]|$)")
+_AROUND_CHANGE = re.compile(
+    r"\A(?:From|commit) [0-9a-f]{7,40}\b[\s\S]*?^(?=diff --git )|^-- ?\n[\d.]+.*\s*\Z", re.MULTILINE
+)
+"""What git writes in front of a change and behind it."""
 _ADDED = re.compile(rf"^[ \t]*\+[ \t]*{LAUNCH}\b", re.MULTILINE)
 CONTINUED = re.compile(r"(?:\\|[ \t][\^`])[ \t\u00a0]*$")
 
@@ -183,9 +187,11 @@ def _fenced(text: str) -> str:
 
 
 def _after_change(text: str) -> str:
-    """Return the lines that a change of a file leaves; any other text as it is."""
-    lines = textwrap.dedent(text).strip("\n").split("\n")
-    if not all(map(_CHANGED.match, lines)) or not _ADDED.search(text):
+    """Return the lines that a change leaves of the files that launch; any other text as it is."""
+    change = _AROUND_CHANGE.sub("", textwrap.dedent(text))
+    files = re.split(r"^(?=diff --git )", change, flags=re.MULTILINE)
+    lines = "".join(filter(_ADDED.search, files)).strip("\n").split("\n")
+    if not all(map(_CHANGED.match, lines)) or lines == [""]:
         return text
     kept = (line for line in lines if line[:1] in ("+", " ", "") and not line.startswith("+++"))
     return "\n".join(line[1:] for line in kept)

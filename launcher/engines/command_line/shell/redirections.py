@@ -143,11 +143,13 @@ def _read_names(words: list[Word]) -> list[str]:
 
 
 def target(tokens: Iterator[Word | Operator]) -> Word:
-    """Return the word behind a redirection. Raises CommandRefused where the text ends."""
+    """Return the word behind a redirection. Raises CommandRefused where a shell sees none."""
     token = next(tokens, None)
     if isinstance(token, Word):
         return token
-    raise CommandRefused("the line ends after a redirection", "take > out, or name its file")
+    raise CommandRefused(
+        "a redirection has no file behind it, or an empty name", "take it out, or name its file"
+    )
 
 
 def read_array(shell: ShellState, words: list[Word], tokens: Iterator[Word | Operator]) -> None:
