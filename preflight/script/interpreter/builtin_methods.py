@@ -1,7 +1,6 @@
 """Methods of strings, lists and dicts whose content is known."""
 
 import ast
-from collections.abc import Callable
 from pathlib import PurePosixPath
 
 from preflight.script.bounds import MAX_TEXT
@@ -102,35 +101,6 @@ def _text_method(owner: Const, text: str, name: str, seen: Call) -> Value:
     return Const(str(made) if isinstance(made, PurePosixPath) else made, owner.place)
 
 
-_OF_INI = frozenset({"read", "read_dict", "getboolean", "getint", "getfloat"})  # of configparser
-
-
-def _of_ini(it: Interpreter, owner: Map, name: str, seen: Call) -> Value:
-    first = seen.first
-    if name.startswith("read"):
-        more = loaded(it, first) if name == "read" else first
-        _rebind(it, seen, merged(owner, of_pairs(more)))
-        return NONE
-    section = owner.get(first.value) if isinstance(first, Const) else None
-    if isinstance(section, Map):
-        section = _entry(section, seen.args[1] if len(seen.args) > 1 else UNKNOWN)
-    try:
-        if isinstance(section, Const) and isinstance(section.value, str):
-            return Const(_NUMBERS[name](section.value), section.place)
-    except (ValueError, KeyError):
-        pass
-    return UNKNOWN
-
-
-_TRUE, _FALSE = ("1", "yes", "true", "on"), ("0", "no", "false", "off")
-_WORDS = {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}
-_NUMBERS: dict[str, Callable[[str], bool | int | float]] = {
-    "getboolean": lambda text: _WORDS[text.lower()],
-    "getint": int,
-    "getfloat": float,
-}
-
-
 _COPIES = frozenset({"copy", "clone", "to_dict", "toDict", "copy_and_resolve_references"})
 """Of dict, and of yacs, addict, munch and ml_collections."""
 
@@ -141,8 +111,9 @@ def _entry(section: Value, option: Value) -> Value | None:
 
 
 def _map_method(it: Interpreter, owner: Map, name: str, seen: Call) -> Value:
-    if name in _OF_INI:
-        return _of_ini(it, owner, name, seen)
+    if name.startswith("read"):  # of configparser: read(), read_file(), read_dict()
+        _rebind(it, seen, merged(owner, of_pairs(loaded(it, seen.first))))
+        return NONE
     key = seen.get("key", 0)
     if name in ("get", "pop", "setdefault") and key is not None:
         fallback = seen.get("default", 1) or NONE
