@@ -3,10 +3,13 @@
 Each row has a fault, the advice for it, and the same lines after somebody has typed the advice.
 """
 
+from dataclasses import replace
+
 import pytest
 
-from preflight.script.lint import lint
+from preflight.script.lint import lint, lint_for
 from preflight.script.rules.registry import Level
+from preflight.script.target import RankTarget
 
 _DDP = """
 import os, torch
@@ -152,6 +155,19 @@ ADVICE: dict[str, tuple[str, str, str, str, str]] = {
         '"cuda:0"',
         "f\"cuda:{os.environ.get('LOCAL_RANK', 0)}\"",
     ),
+    "a device of an option keeps its other branch": (
+        "D201",
+        (
+            "import argparse, os, torch\nfrom accelerate import PartialState\n"
+            "parser = argparse.ArgumentParser()\n"
+            'parser.add_argument("--gpu", type=int, default=0)\ngiven = parser.parse_args()\n'
+            'device = torch.device(f"cuda:{given.gpu}" if torch.cuda.is_available() else "cpu")\n'
+            "net = torch.nn.Linear(2, 2).to(device)\n"
+        ),
+        'f"cuda:{os.environ.get(\'LOCAL_RANK\', 0)}" in place of f"cuda:{given.gpu}"',
+        'f"cuda:{given.gpu}"',
+        "f\"cuda:{os.environ.get('LOCAL_RANK', 0)}\"",
+    ),
     "a device that a format makes has a rank in one process too": (
         "D201",
         "import os, torch\nfrom accelerate import PartialState\ntorch.cuda.set_device(0)\n",
@@ -231,7 +247,7 @@ ADVICE: dict[str, tuple[str, str, str, str, str]] = {
     "a scaler for a dtype that the script chooses": (
         "P144",
         _BF16.replace("ENABLED", ""),
-        "GradScaler(enabled=kind == torch.float16)",
+        "GradScaler(enabled=kind == torch.float16), below what sets kind",
         '"cuda")\nfor',
         '"cuda", enabled=kind == torch.float16)\nfor',
     ),
@@ -245,10 +261,7 @@ ADVICE: dict[str, tuple[str, str, str, str, str]] = {
             'args = SFTConfig("o", fp16=True)\n'
             "SFTTrainer(model=model, args=args, peft_config=LoraConfig(r=8)).train()\n"
         ),
-        (
-            "bf16=True in place of fp16=True; on GPUs without bf16 cast the trainable parameters to float32"
-            " after the trainer is built"
-        ),
+        "bf16=True, fp16=False; without bf16 on the GPUs cast what trains to float32 behind the trainer",
         "fp16=True",
         "bf16=True",
     ),
@@ -343,6 +356,19 @@ def test_a_model_that_is_wrapped_on_one_path_is_asked_for_what_is_inside() -> No
         ["net.module.generate(...)"],
         ['getattr(net, "module", net).generate(...)'],
     ]
+
+
+def test_a_configuration_that_options_make_has_options_for_its_precision() -> None:
+    text = """
+from trl import SFTConfig, SFTTrainer, TrlParser
+(config,) = TrlParser((SFTConfig,)).parse_args_and_config()
+SFTTrainer(model="gpt2", args=config, train_dataset=[]).train()
+"""
+    old = RankTarget(capability=(7, 5))
+    typed = replace(old, args=("--bf16", "False", "--fp16", "True"))
+    before, after = (lint_for(text, "a.py", [target], certain=True).findings for target in (old, typed))
+    assert [item.fix for item in before if item.code == "P109"] == ["--bf16 False --fp16 True"]
+    assert not {"P109", "P131"} & {item.code for item in after}
 
 
 def test_ranks_that_a_script_starts_choose_a_port_and_no_other_address() -> None:

@@ -20,14 +20,6 @@ FIXES: dict[str, tuple[str, str, str]] = {
         "x, y = next(loader)",
         "model.require_backward_grad_sync = part == parts - 1; x, y = next(loader)",
     ),
-    "R416": (
-        "directory_by_the_clock_of_each_rank",
-        'output = f"runs/{name}"',
-        (
-            "from accelerate import PartialState; from accelerate.utils import broadcast_object_list; "
-            'output = f"runs/{name}"; PartialState(); output = broadcast_object_list([output])[0]'
-        ),
-    ),
     "D201": (
         "dev_set_device",
         "import torch\ntorch.cuda.set_device(0)",

@@ -73,7 +73,9 @@ def scaler_of_bf16(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
             source, named = it.sources.get(it.notes[_BF16][0].path), None
             if source is not None:
                 named = _NAMED.search(source.lines[it.notes[_BF16][0].line - 1])
-            fix = f"GradScaler(enabled={named[1]} == torch.float16)" if named else "leave it out"
+            name = named[1] if named else ""
+            enabled = f"GradScaler(enabled={name} == torch.float16), below what sets {name}"
+            fix = enabled if name else "leave it out"
             yield RuleHit(place, message, fix, Level.WARNING, (it.notes[_BF16][0],))
 
 

@@ -32,7 +32,7 @@ from preflight.script.rules.certainty import doubted
 from preflight.script.rules.collectives import OTHERS
 from preflight.script.rules.own_names import name_of
 from preflight.script.rules.registry import Level, RuleHit, rule
-from preflight.script.syntax_trees import walk
+from preflight.script.syntax_trees import ByKind, walk
 
 _OF_RANK_0 = r"writer|logger|tracker|verbose|wandb|\brun\b|progress|\bbar\b|saves|should_save"
 """Names in conditions that scripts make on rank 0 only."""
@@ -116,12 +116,9 @@ def _of_all(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     if any(_is_of_rank_0(it, test) for test in around if test is not None):
         return
     asked = (*it.tests, *(test for test in around if test is not None))
-    if any(
-        _set_by_rank(it, part.attr)
-        for test in asked
-        for part in walk(test)
-        if isinstance(part, ast.Attribute)
-    ):
+    attributes = {part.attr for test in asked for part in walk(test) if isinstance(part, ast.Attribute)}
+    find, files = it.sources.parser.find_by_kind, it.sources.files() if attributes else ()
+    if any(not attributes.isdisjoint(find(_set_by_rank, each.tree)) for each in files):
         return
     if event.values.get("opened") != TRUE and _in_memory(it, event.call.node):
         return
@@ -193,12 +190,10 @@ def _is_of_rank_0(it: Interpreter, test: ast.expr) -> bool:
     return not named or any(_may_differ(it.evaluate(part)) for part in named)
 
 
-def _set_by_rank(it: Interpreter, name: str) -> bool:
-    """Whether an attribute is given, somewhere in the script, what is true on rank 0 alone."""
-    files = ((source.tree, it.sources.parser) for source in it.sources.files())
-    stored = (node for tree, parser in files for node in parser.of_kinds(tree, ast.Assign))
-    given = (node.value for node in stored if getattr(node.targets[0], "attr", "") == name)
-    return any(branch_places(value)[0] == RANK_0 for value in given)
+def _set_by_rank(kinds: ByKind) -> set[str]:
+    """Return the attributes that are given, somewhere in a file, what is true on rank 0 alone."""
+    stored = (node for node in kinds.get(ast.Assign, ()) if isinstance(node.targets[0], ast.Attribute))
+    return {node.targets[0].attr for node in stored if branch_places(node.value)[0] == RANK_0}
 
 
 def _may_differ(value: Value) -> bool:

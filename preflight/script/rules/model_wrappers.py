@@ -1,5 +1,6 @@
 """Rules R406 to R409: how a model is wrapped for several ranks."""
 
+import ast
 from collections.abc import Iterator
 
 from preflight import regex as re
@@ -26,6 +27,7 @@ from preflight.script.interpreter.values import (
 from preflight.script.libraries.collectives import AROUND, OWNED, UNSYNCED
 from preflight.script.libraries.pytorch import trained_models
 from preflight.script.rules.collectives import is_shared
+from preflight.script.rules.own_measures import named
 from preflight.script.rules.own_names import called_at
 from preflight.script.rules.registry import Level, RuleHit, rule
 
@@ -48,7 +50,7 @@ def ranks_that_train_apart(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
         it.note("group of ranks", event.place)
     elif event.name == "ddp":
         it.note(_UNSEEN, *([] if event.ref else [event.place]))
-    elif not _is_of_a_learner(it) and not _is_of_one_of_many(it, event):
+    elif not (_is_of_a_learner(it) or _is_of_one_of_many(it, event) or _is_given(it)):
         it.note("steps of ranks", event.place)
         _note_apart(it, event)
     groups, steps, owned = map(it.notes.get, ("group of ranks", "steps of ranks", OWNED))
@@ -97,6 +99,16 @@ def _is_of_one_of_many(it: Interpreter, event: ScriptEvent) -> bool:
     return bool(models) and any(newest < min(models) for newest in own)
 
 
+def _is_given(it: Interpreter) -> bool:
+    """Whether a caller that is in no file gives the outermost function a model, which it may have wrapped."""
+    outer = it.functions.get(it.stack[0]) if it.stack else None
+    if outer is None or not isinstance(outer.node, ast.FunctionDef):
+        return False
+    name = outer.node.name
+    called = any(named(call) == name for call in it.sources.parser.of_kinds(outer.source.tree, ast.Call))
+    return not called and any(_MODEL.fullmatch(each.arg) for each in outer.node.args.args)
+
+
 def _learning_at_unlike_rates(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     if event.name == "schedule":
         name = _SCHEDULED if RANK_0 not in it.contexts or OTHER_RANKS in it.contexts else _BY_RANK_0
@@ -110,6 +122,7 @@ def _learning_at_unlike_rates(it: Interpreter, event: ScriptEvent) -> Iterator[R
         yield RuleHit(alone[0], message, f"{called_at(it, alone[0])} on every rank", Level.WARNING)
 
 
+_MODEL = re.compile(r"(?:\w+_)?(?:model|net|network)")
 _SCHEDULED, _BY_RANK_0 = "all ranks step a scheduler", "rank 0 steps a scheduler"
 _SENDS = re.compile(r"(?:broadcast|scatter)\w*\(")
 _SETS_RATE = re.compile(

@@ -7,7 +7,7 @@ from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import HeapObject, alternatives
 
-_WRITTEN = re.compile(r"([\"'])cuda:\d+\1")
+_WRITTEN = re.compile(r"f([\"'])cuda:\{[^{}\"']*\}\1|([\"'])cuda:\d+\2")
 _SCALES = re.compile(r"([\w.]+)\.scale\(")
 _DIVIDES = {"accelerator": "prepare", "fabric": "setup_dataloaders"}
 """What gives each rank its part of a loader, by what makes the ranks."""

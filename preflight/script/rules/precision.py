@@ -260,10 +260,7 @@ def trl_casts_adapters_of_a_quantized_base(it: Interpreter, event: ScriptEvent) 
         if training.model.get("forced") != TRUE or training.precisions() != {"fp16"}:
             continue
         message = "TRL casts the adapters of a quantized base to bfloat16, and fp16=True is set"
-        fix = (
-            "bf16=True in place of fp16=True; on GPUs without bf16 cast the trainable parameters to float32"
-            " after the trainer is built"
-        )
+        fix = "bf16=True, fp16=False; without bf16 on the GPUs cast what trains to float32 behind the trainer"
         place = next(iter(training.switched_at()), training.model.place)
         yield RuleHit(place, message, fix, Level.ERROR, (training.model.place,))
 
@@ -299,7 +296,8 @@ def trl_default_is_bf16(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit
         return
     if thing.get("requested") == Const("bf16"):
         message = "without bf16= TRL turns bf16 on, which these GPUs only emulate"
-        yield RuleHit(event.place, message, "bf16=False, fp16=True", Level.WARNING)
+        fix = "--bf16 False --fp16 True" if thing.get("parsed") == TRUE else "bf16=False, fp16=True"
+        yield RuleHit(event.place, message, fix, Level.WARNING)
 
 
 @rule("P132", "arguments")
