@@ -31,6 +31,8 @@ _ALSO_OF_OTHERS = {
     "S52": CLOSED,
     # timeout's status, and that of xargs whose command ended with 255.
     "S95": re.compile(r"\b124$"),
+    # The c10d store also tries further addresses, and the script may catch what it raises.
+    "S50": re.compile(r"^(?:\[[EW]\d* ?.{0,60}\bsocket\.(?:cpp|hpp)\b|INFO\b)"),
     # Xids that do not say that the GPU failed.
     "S40": re.compile(rf"NVRM: Xid (?!.{{0,60}}: {any_xid(GPU_FAILED_XIDS)})"),
     # CUDA, not torch's allocator: NCCL says so of any allocation, and page-locked host memory is CUDA's, too.
@@ -149,7 +151,9 @@ def _is_proven(candidate: Candidate, framed: set[int], course: RunProgress) -> b
         return False
     if raised or is_quoted(course.lines, first):  # all that a log has which ends within a traceback
         return True
-    return any(reports(each.text, row.alternatives) for each in candidate.cause.evidence)
+    texts = [each.text for each in course.lines[-3:] if each.stream == first.stream]  # may lack its message
+    cut = any(", in " in text for text in texts) and is_quoted(course.lines, course.lines[-1])
+    return not cut and any(reports(each.text, row.alternatives) for each in candidate.cause.evidence)
 
 
 def _is_plain(line: Line) -> bool:

@@ -9,7 +9,7 @@ from preflight.diagnosis.line_unwrap import unwrap_lines
 from preflight.diagnosis.one_line_tracebacks import unfold
 from preflight.diagnosis.paste_marks import without_marks
 from preflight.diagnosis.prefix_templates import find_prefixes
-from preflight.diagnosis.structured_records import Entry, is_newest_first, printed_lines
+from preflight.diagnosis.structured_records import printed_lines
 from preflight.diagnosis.timestamps import parse_timestamp
 from preflight.frozen import dataclass
 
@@ -174,8 +174,6 @@ def _printed(log: Log) -> Iterable[KeptLine]:
     lines = log.kept or tuple(map(KeptLine, itertools.count(1), log.text.split("\n")))
     texts = [line.text for line in lines]
     entries = printed_lines(texts)
-    if entries is None and is_newest_first(texts, each_line=True):
-        entries = list(map(Entry, reversed(range(len(texts))), reversed(texts)))
     if entries is not None:
         lines = tuple(lines[place]._replace(text=text) for place, text in entries)
         texts = [text for _, text in entries]
@@ -187,9 +185,8 @@ def _printed(log: Log) -> Iterable[KeptLine]:
 
 def _rank_in(prefix: str) -> int | None:
     """Return the rank that a prefix names, in a form of its own or by the word."""
-    rank, _ = _unprefixed(prefix.lstrip())
-    if rank is None:
-        rank, _ = _unprefixed(prefix.rstrip().rpartition(" ")[2] + " ")
+    parts = prefix.lstrip(), prefix.rstrip().rpartition(" ")[2] + " "
+    rank = _first_known(*(_unprefixed(part)[0] for part in parts))
     named = _NAMED_RANK.search(prefix) if rank is None else None
     return int(named[1]) if named else rank
 

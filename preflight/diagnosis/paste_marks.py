@@ -54,7 +54,7 @@ def without_marks(texts: Sequence[str]) -> Sequence[str]:
     texts = _readable(texts, whole)
     for strip in (without_numbers, _without_ends, _without_mark, without_numbers, _without_margin):
         texts = strip(texts)
-    return _dedented(texts) if _HEAD.search(whole) else texts
+    return _dedented(texts) if '  File "' in whole and _HEAD.search(whole) else texts
 
 
 def _readable(texts: Sequence[str], whole: str) -> Sequence[str]:
@@ -93,11 +93,11 @@ def _of_notebook(texts: Sequence[str]) -> Sequence[str]:
 
 def _are_most(texts: Sequence[str], fits: Callable[[str], object]) -> bool:
     """Whether nearly all lines that hold something fit, of which a few are looked at first."""
-    filled = [text for text in texts if text and not text.isspace()]
-    sample = filled[:: max(1, len(filled) // _SAMPLE)]
-    if len(filled) < _FEWEST or sum(1 for text in sample if fits(text)) < _SHARE * len(sample):
-        return False
-    return sum(1 for text in filled if fits(text)) >= _SHARE * len(filled)
+    for few in (texts[:: max(1, len(texts) // _SAMPLE)], texts):
+        filled = [text for text in few if text and not text.isspace()]
+        if sum(1 for text in filled if fits(text)) < _SHARE * len(filled):
+            return False
+    return len(filled) >= _FEWEST
 
 
 def _without_ends(texts: Sequence[str]) -> Sequence[str]:

@@ -34,18 +34,18 @@ _RULED = re.compile(r"([=*#_─━-])\1*[ \t]*$", re.MULTILINE)
 _SIDES = frozenset(("", "│", "┃", "|"))  # of boxes, which have a side at the end too
 _MOST_ANCHORS = 400
 _MOST_TEMPLATES = 32
-_SHARE = 0.85
+_SHARE, _LEAST = 0.85, 0.5
 _FEWEST, _FEW = 6, 3  # lines of which nearly all, and of which all must have a prefix
 _SAMPLE = 64
 _STAMPS = rf"(?<![A-SU-Za-z_\d-])\d+(?:[.,:/+-]+\d+)+|(?<=\.py:)\d+|(?:{_NAMES}) +\d+"
 _COUNTS = re.compile(rf"{_STAMPS}|(?<![A-Za-z_\d-])(?!\d{{1,4}}\t$)\d+")
 """Stamps, and numbers of no name: they differ from line to line; one before a tab is GNU parallel's tag."""
 _LINES_PER_LABEL = 3
-_STREAMS = re.compile(r"std(?:out|err)|(?<=\))[OE](?=\\ )")
+_STREAMS = re.compile(r"std(?:out|err)|(?<=\0)[OE]\+?(?= )")
 _STREAM = re.compile(r"\bstd(?:out|err)\b(?: [FP]\b)?|(?<=Z )(?:\d\d)?[OE]\+?|(?<=\[) +| +(?= )")
 """What differs between lines of one printer: its streams, and the blanks that fill numbers up."""
 _STAMPED = re.compile(
-    r"(?:\S{1,12}[ \t]+){0,3}?\S{0,12}?(?:\d:\d\d:\d\d|(?<!\d)1\d{9}|@[0-9a-f]{24}|\[ *\d+\.\d{6}(?=\]))\S*[ \t](?:(?:[AP]M|UTC|[+-]\d{4})\]?[ \t])?"
+    r"(?:\S{1,12}[ \t]+){0,3}?\S{0,12}?(?:\d:\d\d:\d\d|(?<!\d)1\d{9}|@[0-9a-f]{24}|\[ *\d+\.\d{6}(?=\]))\S*[ \t](?:(?:\d{3} )?(?:[AP]M|UTC|[+-]\d{4})\]?[ \t])?"
 )
 _DELIMITED = re.compile(r"\d:\d\d:\d\d|[]:>|]$")
 _WORD = re.compile(r"\S*[ \t]")
@@ -142,10 +142,10 @@ def _before_all(filled: Sequence[str]) -> Sequence[str]:
     if len(filled) < _FEWEST:
         return ()
     longest = min(map(len, filled)) + _FEWEST
-    short = [text.rstrip() for text in filled if len(text) <= longest and _DELIMITED.search(text.rstrip())]
-    counts = Counter(map(_form, short[:_MOST_ANCHORS]))
+    short = [text.rstrip() for text in _sample([text for text in filled if len(text) <= longest])]
+    counts = Counter(_form(text) for text in short if _DELIMITED.search(text))
     alone = [form for form, count in counts.items() if count > 1]
-    sample = filled[:: max(1, len(filled) // _SAMPLE)]
+    sample = _sample(filled)
     stamped = [(_form(found[0]), text[found.end() :]) for text in sample if (found := _STAMPED.match(text))]
     for forms in ([f"{form} " for form in alone], alone, _with_words(stamped, _NEARLY_ALL * len(sample))):
         if forms and len(forms) <= _MOST_TEMPLATES and _are_common(forms, filled):
@@ -167,31 +167,33 @@ def _with_words(stamped: Sequence[tuple[str, str]], fewest: float) -> list[str]:
         return []
     rests = [rest for each, rest in stamped if each == form]
     while words := Counter(found[0] for rest in rests if (found := _WORD.match(rest))).most_common(1):
-        word, count = words[0]
-        if count < fewest:
+        if words[0][1] < fewest:
             break
+        word = words[0][0]
         form += _form(word)
         rests = [rest[len(word) :] for rest in rests if rest.startswith(word)]
     return [form]
 
 
 def _are_common(forms: Sequence[str], texts: Sequence[str]) -> bool:
-    """Whether nearly all lines have one of the forms."""
+    """Whether nearly all lines have one of the forms, but for a parent's own above and below these."""
     filled = [text for text in texts if text.strip()]
-    sample = filled[:: max(1, len(filled) // _SAMPLE)]
     pattern = re.compile("|".join(map(_pattern, sorted(forms, key=len, reverse=True))))
-    count = sum(1 for text in sample if pattern.match(text))
-    return count >= _SHARE * len(sample) if len(filled) >= _FEWEST else count == len(filled) >= _FEW
+    found = [place for place, text in enumerate(_sample(filled)) if pattern.match(text)]
+    if len(filled) < _FEWEST:
+        return len(found) == len(filled) >= _FEW
+    span = found[-1] - found[0] + 1 if found else 0
+    return len(found) >= _SHARE * span and span >= _LEAST * len(_sample(filled))
+
+
+def _sample(texts: Sequence[str]) -> Sequence[str]:
+    return texts[:: max(1, len(texts) // _SAMPLE)]
 
 
 def _form(prefix: str) -> str:
-    return _NUMBERS.sub("\0", prefix)
+    return _STREAMS.sub("\1", _NUMBERS.sub("\0", prefix))
 
 
 def _pattern(form: str) -> str:
     """Return the pattern of a form: any other number, day, month or stream fits in the place of one."""
-    return _STREAMS.sub(_any_stream, f"(?:{_NUMBER})".join(map(re.escape, form.split("\0"))))
-
-
-def _any_stream(found: re.Match[str]) -> str:
-    return "std(?:out|err)" if found[0][0] == "s" else r"[OE]\+?"
+    return re.escape(form).replace("\0", f"(?:{_NUMBER})").replace("\1", r"(?:std(?:out|err)|[OE]\+?)")

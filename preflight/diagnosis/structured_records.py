@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from preflight import regex as re
+from preflight.diagnosis.timestamps import parse_timestamp
 
 _MESSAGE_KEYS = (
     "textPayload", "message", "msg", "log", "@message", "MESSAGE", "line", "text", "content", "body", "logs", "output", "stderr", "stdout", "data", "event",
@@ -51,15 +52,12 @@ _EXAMPLE = re.compile(
     rf"{_DATA.pattern}.*\"(?:output|completion|response|answer|prediction)\"\s?:|{_DATA.pattern.partition('(?=')[0]}.*\"(?:prompt|question|instruction)\"\s?:.*\"(?:output|completion|response|answer|chosen)\"\s?:"
 )
 # A line of a container, and a part of one that is too long for a line.
-_CRI = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) std(?:out|err) ([FP]) ?(.*)")
+_CRI = re.compile(r"^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) std(?:out|err) ([FP]) ?(.*)")
 _QUOTED = re.compile(r"(?<!\\)(?:\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')")  # one at most has no end
 _ESCAPE, _ESCAPED = re.compile(r"\\([ntr\"'\\])"), {"n": "\n", "t": "\t", "r": "\r"}
 _HEADER = re.compile(r"[\w@ .\"-]+(?:[,\t;][\w@ .\"-]+)+$")
 _SAMPLE = 64
-_MOST_LEVELS = 2
-_ISO = re.compile(
-    rf"(\"(?!(?:{_KEY})\")@?\w{{1,40}}\"\s?:\s?\"|)(\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?)"
-)
+_STAMP_KEY = re.compile(rf"\"(?!(?:{_KEY})\")@?\w{{1,40}}\"\s?:\s?\"(?=[^\"]{{6,24}}\d:\d\d:\d\d)")
 _MOST_PREFIX = 60
 _MOST_AROUND = 5  # lines beside one that holds a whole log, which has more
 _SHARE = 0.7  # part of a log's lines that must be records, for it to be a log of records
@@ -76,25 +74,32 @@ class Entry(NamedTuple):
 def printed_lines(texts: Sequence[str]) -> list[Entry] | None:
     """Return the lines that the records of a log hold; None where its lines are something else."""
     records = _records(texts)
-    if records is None:
+    if records is None and not _is_newest_first(texts, each_line=True):
         return None
-    whole = _joined(records[::-1] if is_newest_first(texts) else records, texts)
+    records = records or list(map(Entry, range(len(texts)), texts))
+    whole = _joined(records[::-1] if _is_newest_first(texts) else records, texts)
     return [Entry(place, line) for place, text in whole for line in text.rstrip("\n").split("\n")]
 
 
-def is_newest_first(texts: Sequence[str], *, each_line: bool = False) -> bool:
+def _is_newest_first(texts: Sequence[str], *, each_line: bool = False) -> bool:
     """Whether a log's stamps go back, as in what a page exports; with `each_line` all lines have one."""
     texts = texts if len(texts) > 1 else "".join(texts).split("},")
     parts = texts[:_SAMPLE], texts[-_SAMPLE:]
-    if each_line and any(not _ISO.search(text[:_MOST_PREFIX]) for part in parts for text in part if text):
-        return False
-    ends = [[found.groups() for text in part if (found := _ISO.search(text))] for part in parts]
+    ends = [[_stamp(text[: _MOST_PREFIX if each_line else None]) for text in part if text] for part in parts]
     keys = Counter(key for end in ends for key, _ in end if key).most_common(1)
-    times = [[time for key, time in end if not keys or key == keys[0][0]] for end in ends]
-    if not all(times) or times[0][0] <= times[1][-1]:
+    stamps = [[at for key, at in end if not keys or key == keys[0][0]] for end in ends]
+    times = [[at for at in end if at is not None] for end in stamps]
+    few = not keys and sum(map(len, times)) < (1 if each_line else _SHARE) * sum(map(len, stamps))
+    if few or not all(times) or times[0][0] <= times[1][-1]:
         return False
     steps = [(one > other) - (one < other) for end in times for one, other in pairwise(end)]
     return steps.count(1) >= _FEWEST and steps.count(-1) <= (1 - _SHARE) / 2 * len(steps)
+
+
+def _stamp(text: str) -> tuple[str, float | None]:
+    """Return the key of the stamp that a line has in a record, "" where it has none, and the stamp."""
+    key = _STAMP_KEY.search(text)
+    return (key[0], parse_timestamp(text[key.end() :])) if key else ("", parse_timestamp(text))
 
 
 def _joined(records: Sequence[Entry], texts: Sequence[str], share: float = _SHARE) -> Sequence[Entry]:
@@ -118,12 +123,8 @@ def _records(texts: Sequence[str]) -> Sequence[Entry] | None:
     sample = filled[::step][:_SAMPLE]
     if len(filled) > len(sample):
         sample.append(filled[-1])  # a crash may be the only record that reports no step
-    start = filled[0].lstrip("\ufeff ")[:1]
     if any(" P " in text and _CRI.match(text) for text in filled):
-        parts = [(text, _CRI.match(text)) for text in texts]
-        held = [
-            f"{part[2]}\n" if part and part[1] == "F" else part[2] if part else text for text, part in parts
-        ]
+        held = [_CRI.sub(lambda part: part[2] + "\n" * (part[1] == "F"), text) for text in texts]
         return _joined(list(map(Entry, range(len(texts)), held)), texts, 0)
     for read in (_of_json, _of_ruby, _of_pairs):
         held = [message for text in sample if (message := read(text)) is not None]
@@ -131,7 +132,7 @@ def _records(texts: Sequence[str]) -> Sequence[Entry] | None:
             leveled = _with_levels(read, sample) if read is _of_json else read
             messages = map(leveled, texts)
             return [Entry(n, texts[n] if each is None else each) for n, each in enumerate(messages)]
-    if start in ("{", "[") and (found := _of_document(texts)) is not None:
+    if filled[0].lstrip("\ufeff ")[:1] in ("{", "[") and (found := _of_document(texts)) is not None:
         return found
     if len(filled) <= _MOST_AROUND and (found := _of_one_line(texts)) is not None:
         return found
@@ -172,7 +173,7 @@ def _with_levels(read: Callable[[str], str | None], sample: Sequence[str]) -> Ca
     """
     found = [_level(text) for text in sample]
     levels = set(found)
-    if len(levels) < _MOST_LEVELS:
+    if len(levels) < _FEWEST:
         return read
     all_have = found.count("") < (1 - _SHARE) * len(found)
 
@@ -269,7 +270,7 @@ def _of_one_line(texts: Sequence[str]) -> list[Entry] | None:
     """Return the lines of a short text of which one holds a log: a tool's result, or a string's `repr`."""
     place = max(range(len(texts)), key=lambda at: len(texts[at]))
     text = texts[place]
-    if 2 * len(text) < sum(map(len, texts)):
+    if 2 * len(text) < sum(map(len, texts)) or not ("\\n" in text or '", "' in text):
         return None
     before = _RECORD.match(text) if text.rstrip()[-1:] == "}" else None
     held = "\n".join(_walk(_loads(text[before.end() :]))) if before else ""
@@ -303,8 +304,7 @@ def _of_rows(texts: Sequence[str], header: str) -> list[Entry] | None:
     """Return the messages of rows with a header that names them."""
     separator = next(each for each in (",", "\t", ";") if each in header)
     names = [name.strip(' "').lower() for name in header.split(separator)]
-    known = [key.lower() for key in _MESSAGE_KEYS]
-    column = next((names.index(key) for key in known if key in names), None)
+    column = next((names.index(key.lower()) for key in _MESSAGE_KEYS if key.lower() in names), None)
     if column is None:
         return None
     try:

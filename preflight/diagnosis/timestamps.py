@@ -11,7 +11,7 @@ _FORMS = tuple(
         r"(?<!\d)\d{4}[-/](?P<month>[01]?\d)[-/](?P<day>[0-3]?\d)[T_ ]+",  # ISO, logging, elastic's box
         r"[IWEF](?P<month>[01]\d)(?P<day>[0-3]\d) ",  # glog: torch, NCCL watchdog
         r"(?<!\d)(?P<month>[01]\d)/(?P<day>[0-3]\d)(?:/\d{4})? ",  # transformers, mmengine
-        r"\b(?P<name>" + "|".join(_MONTHS) + r") +(?P<day>[0-3]?\d) (?:\d{4} )?",  # syslog
+        r"\b(?P<name>" + "|".join(_MONTHS) + r") +(?P<day>[0-3]?\d)(?:,? \d{4})?(?: @)? ",  # syslog, Kibana
     )
 )
 _WITHIN = 120  # characters of a line in which a stamp is looked for
@@ -23,11 +23,8 @@ def parse_timestamp(text: str) -> float | None:
     head = text[:_WITHIN]
     if not _HINT.search(head):
         return None
-    for form in _FORMS:
-        found = form.search(head)
-        if found:
-            return _seconds(found)
-    return None
+    stamps = [found for form in _FORMS if (found := form.search(head))]
+    return _seconds(min(stamps, key=re.Match.start)) if stamps else None
 
 
 def _seconds(found: re.Match[str]) -> float:

@@ -268,3 +268,18 @@ def test_what_native_code_throws_behind_an_exception_may_be_of_its_end(
     made = "".join(f"step {number} loss {3 - number / 10:.2f}\n" for number in range(steps))
     causes = diagnose(waited * times + made + thrown).causes
     assert [cause.confidence for cause in causes if cause.code == "S38"] == [confidence]
+
+
+def test_a_traceback_that_the_end_cuts_off_leaves_what_was_said_above_it_likely() -> None:
+    said = "step 1\nslurmstepd: error: Detected 1 oom_kill event in StepId=4.0\nFATAL: kernel too old\n"
+    assert diagnose(said).causes[0].confidence == "certain"
+    assert diagnose(said + FRAMES).causes[0].confidence == "likely"
+
+
+def test_a_port_that_the_store_tried_in_vain_is_likely_where_nothing_was_raised() -> None:
+    taken = "The server socket has failed to listen on any local network address."
+    bound = "The server socket has failed to bind to [::]:40112 (errno: 98 - Address already in use)."
+    tried = f"[W socket.cpp:464] [c10d] {bound}\n[E socket.cpp:500] [c10d] {taken}\n"
+    raised = f"{FRAMES}RuntimeError: {taken} port: 40112, code: -98, name: EADDRINUSE\n"
+    assert diagnose(tried + raised).causes[0].confidence == "certain"
+    assert diagnose(f"{tried}INFO:root:not distributed: {bound}\n").causes[0].confidence == "likely"

@@ -150,6 +150,16 @@ def test_a_prefix_is_seen_where_no_traceback_shows_it(form: str, prefix: str) ->
     assert find_prefixes(lines)[0].text == prefix
 
 
+def test_a_parent_has_lines_of_its_own_around_those_that_it_copies() -> None:
+    copied = "2026-03-01T10:00:{n:02}.1Z [2026-03-01, 10:00:{n:02} UTC] {{subprocess.py:93}} INFO - {line}"
+    lines = stamped(copied, *STEPS, HEAD, FRAME, "    f()", "KeyError: 'a'")
+    around = ["2026-03-01T10:00:00.1Z ##[group]Run train", "2026-03-01T10:00:00.1Z ##[endgroup]"]
+    assert texts("\n".join([*around, *lines, *around]))[-6] == HEAD
+    assert diagnose("\n".join([*around, *lines, *around])).verdict == "user-exception"
+    warned = stamped("2026-03-01 10:00:{n:02} INFO - {line}", HEAD, FRAME, "    f()", "KeyError: 'a'")
+    assert {each.text for each in find_prefixes([*STEPS, *STEPS, *warned, *STEPS])} == {""}
+
+
 @pytest.mark.parametrize(
     "form", ["2026-03-01 10:00:{n:02} | INFO | {line}", "{n}%|###  | {n}/9 [0:0{n}<1:0{n}, 2it/s]"]
 )
@@ -161,6 +171,17 @@ def test_lines_whose_stamps_go_back_are_read_from_their_end() -> None:
     lines = [f"2026-03-01T10:00:0{9 - n}Z {text}" for n, text in enumerate(("c", "b", "a"))]
     assert texts("\n".join(lines)) == ["a", "b", "c"]
     assert texts("\n".join([*lines, "2026-03-01T10:00:09Z d"])) == ["c", "b", "a", "d"]  # and forth
+    for row in ("Mar 01 10:00:0{} gn07 train[4]: {}", '"Mar 1, 2026 @ 10:00:0{}.123","{}"'):
+        rows = [row.format(9 - n, text) for n, text in enumerate(("c", "b", "a"))]
+        assert texts("\n".join(['"@timestamp","message"', *rows] if row[0] == '"' else rows)) == [
+            "a",
+            "b",
+            "c",
+        ]
+    messages = [f"Mar 01 10:00:00 gn07 train[4]: 2026-02-0{9 - n} 10:00:00 {n}" for n in range(5)]
+    assert texts("\n".join(messages))[0].endswith(" 0")  # the stamps of what is told do not count
+    events = [json.dumps({"log": f"{text}\n"}) for text in ("a", "2026-03-01 10:00:09 b", "c", "d")]
+    assert texts("\n".join(events))[0] == "a"
     history = [
         "commit 41",
         "Date: 2026-03-03 10:00:00",
