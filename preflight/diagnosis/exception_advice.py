@@ -34,7 +34,7 @@ _ADVICE: tuple[tuple[str, str, str], ...] = (
     ("NotImplementedError", r"\btorchvision::", "torchvision is built for the CPU, or for another torch: python -m pip install --force-reinstall torch torchvision --index-url URL (gpulaunch preflight HOST names it)"),
     ("NotImplementedError", "", "the object at that line has no such method for what it is given: its base class says so"),
     ("", r"\b[Mm]aximum context length\b", "prompt and max_tokens together must stay within the server's --max-model-len: shorten the prompt, ask for fewer tokens, or start the server with more"),
-    ("ValueError|KeyError|RuntimeError|NotImplementedError", r"^(?:[Uu]nknown|[Uu]nsupported|[Uu]nrecognized|[Ii]nvalid) .{1,160}\b(?:[Aa]vailable|[Cc]hoose|[Oo]ptions|[Vv]alid|[Mm]ust be|[Ss]upported)\b.{0,20}[:\[({'\"]", "take one of the names that the message lists"),
+    ("ValueError|KeyError|RuntimeError|NotImplementedError", r"^(?:[Uu]nknown|[Uu]nsupported|[Uu]nrecognized|[Ii]nvalid) .{1,160}\b(?:[Aa]vailable|[Cc]hoose|[Oo]ptions|[Vv]alid|[Mm]ust be (?:one of|in)|[Ss]upported)\b.{0,20}[:\[({'\"]", "take one of the names that the message lists"),
     ("ArrowInvalid", r"offset overflow", "one batch of the data holds more text than Arrow counts (2 GB): a smaller writer_batch_size= of map, or the data in more and smaller files"),
     ("TimeoutError", "", "what that line waited for did not come in time: see whether that server or process still works, then give it longer"),
     ("AssertionError", r"\S", "the message says what must hold: print the values of that line, and correct the argument, config or data that they come from"),

@@ -159,6 +159,8 @@ _ENGINE = (
             "S35",
             "nvidia-open",
         ),
+        # A shape is no list of names.
+        (f"{_HEAD}ValueError: Invalid shape (3, 4): must be (N, C)\n", "S00", "print the shapes"),
         # torch 2.14 takes C++20 and has lost what was deprecated.
         (
             (
