@@ -47,7 +47,8 @@ _STREAM = re.compile(r"\bstd(?:out|err)\b(?: [FP]\b)?|(?<=Z )(?:\d\d)?[OE]\+?|(?
 _STAMPED = re.compile(
     r"(?:\S{1,12}[ \t]+){0,3}?\S{0,12}?(?:\d:\d\d:\d\d|(?<!\d)1\d{9}|@[0-9a-f]{24}|\[ *\d+\.\d{6}(?=\]))\S*[ \t](?:(?:\d{3} )?(?:[AP]M|UTC|[+-]\d{4})\]?[ \t])?"
 )
-_DELIMITED = re.compile(r"\d:\d\d:\d\d|[]:>|]$")
+_DELIMITED = re.compile(r"(?!\W*(?i:step|epoch|iter|batch|round)\w*\W*\d+\W*$).*(?:\d:\d\d:\d\d|[]:>|]$)")
+"""What ends as prefixes do, or has a time; `step 9:` counts a program's own steps."""
 _WORD = re.compile(r"\S*[ \t]")
 _EMPTY = re.compile(r"[ \t]*$|[ \t]{2}")
 # What no logger prints behind a level of its own: the lines of a program that it copies.
@@ -143,7 +144,7 @@ def _before_all(filled: Sequence[str]) -> Sequence[str]:
         return ()
     longest = min(map(len, filled)) + _FEWEST
     short = [text.rstrip() for text in _sample([text for text in filled if len(text) <= longest])]
-    counts = Counter(_form(text) for text in short if _DELIMITED.search(text))
+    counts = Counter(_form(text) for text in short if _DELIMITED.match(text))
     alone = [form for form, count in counts.items() if count > 1]
     sample = _sample(filled)
     stamped = [(_form(found[0]), text[found.end() :]) for text in sample if (found := _STAMPED.match(text))]
