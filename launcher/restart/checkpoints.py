@@ -199,7 +199,7 @@ def resume_after_requeue(
     if chosen.refused:
         raise LaunchRefused(chosen.refused)
     if chosen.checkpoint is None:
-        say("Slurm has started this job again; there is no checkpoint of it yet: it starts anew")
+        say("Slurm has started this job again, and it has no checkpoint yet: it starts anew")
         return prepared
     say(f"Slurm has started this job again; it continues from {chosen.checkpoint.path}")
     job = replace(launch.job, args=resume_args(launch.job, spec, chosen.checkpoint))

@@ -10,21 +10,8 @@ import pytest
 from preflight.script.lint import lint, lint_for
 from preflight.script.rules.registry import Level
 from preflight.script.target import RankTarget
+from tests.preflight.script_parts import DDP, STEP
 
-_DDP = """
-import os, torch
-import torch.distributed as dist
-from torch.utils.data import DataLoader, DistributedSampler, IterableDataset
-dist.init_process_group("nccl")
-torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4).cuda())
-opt = torch.optim.AdamW(net.parameters())
-"""
-_STEP = """
-    net(batch.cuda()).sum().backward()
-    opt.step()
-    opt.zero_grad()
-"""
 _ACCELERATE = """
 import torch
 from accelerate import Accelerator
@@ -114,8 +101,8 @@ for batch in torch.utils.data.DataLoader(range(9)):
 ADVICE: dict[str, tuple[str, str, str, str, str]] = {
     "a loader of ranks has its own dataset": (
         "R401",
-        _DDP + "items = DataLoader(range(64), batch_size=4, shuffle=True)\nfor epoch in range(9):\n"
-        "  for batch in items:" + _STEP,
+        DDP + "items = DataLoader(range(64), batch_size=4, shuffle=True)\nfor epoch in range(9):\n"
+        "  for batch in items:" + STEP,
         (
             "sampler=DistributedSampler(range(64)) in place of shuffle=True; "
             "items.sampler.set_epoch(epoch) before each epoch"
@@ -132,7 +119,7 @@ ADVICE: dict[str, tuple[str, str, str, str, str]] = {
     ),
     "a sampler is nothing for an IterableDataset": (
         "R401",
-        _DDP + _STREAM + "for batch in DataLoader(Lines()):" + _STEP,
+        DDP + _STREAM + "for batch in DataLoader(Lines()):" + STEP,
         "itertools.islice(items, dist.get_rank(), None, dist.get_world_size()) in __iter__",
         "yield from lines",
         "yield from __import__('itertools').islice(lines, dist.get_rank(), None, dist.get_world_size())",
@@ -184,7 +171,7 @@ ADVICE: dict[str, tuple[str, str, str, str, str]] = {
     ),
     "a group that is made in any case is asked": (
         "R405",
-        _DDP + 'torch.save({}, "a.pt")\n',
+        DDP + 'torch.save({}, "a.pt")\n',
         "if torch.distributed.get_rank() == 0: before it",
         "torch.save",
         "if torch.distributed.get_rank() == 0: torch.save",
@@ -288,9 +275,9 @@ ADVICE: dict[str, tuple[str, str, str, str, str]] = {
     ),
     "the seed of sklearn": (
         "R410",
-        _DDP.replace("dist.init", "from sklearn.model_selection import train_test_split\ndist.init")
+        DDP.replace("dist.init", "from sklearn.model_selection import train_test_split\ndist.init")
         + "mine, rest = train_test_split(range(64))\n"
-        "for batch in DataLoader(mine, sampler=DistributedSampler(mine)):" + _STEP,
+        "for batch in DataLoader(mine, sampler=DistributedSampler(mine)):" + STEP,
         "random_state=0",
         "train_test_split(range(64))",
         "train_test_split(range(64), random_state=0)",

@@ -4,21 +4,7 @@ import pytest
 
 from preflight.script.lint import lint
 from preflight.script.rules.registry import Level
-
-_DDP = """
-import os, torch
-import torch.distributed as dist
-from torch.utils.data import DataLoader, DistributedSampler, IterableDataset
-dist.init_process_group("nccl")
-torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4).cuda())
-opt = torch.optim.AdamW(net.parameters())
-"""
-_STEP = """
-    net(batch.cuda()).sum().backward()
-    opt.step()
-    opt.zero_grad()
-"""
+from tests.preflight.script_parts import DDP, STEP
 
 HEALTHY = {
     "an autocast to bf16 beside a precision that the script itself turns off": """
@@ -47,7 +33,7 @@ for batch in torch.utils.data.DataLoader(range(9)):
         losses.append(loss)
     print(sum(losses).item())
 """,
-    "a lambda whose x is not that of the batch": _DDP
+    "a lambda whose x is not that of the batch": DDP
     + """
 last = sorted(os.listdir("out"), key=lambda x: int(x))[-1]
 step = int(last)
@@ -81,7 +67,7 @@ for batch in torch.utils.data.DataLoader(range(9)):
     net(batch).sum().backward()
     opt.step()
 """,
-    "a store that each rank fills itself": _DDP
+    "a store that each rank fills itself": DDP
     + """
 class Store(torch.utils.data.Dataset):
     def __init__(self):
@@ -95,7 +81,7 @@ class Store(torch.utils.data.Dataset):
 store = Store()
 store.push([torch.ones(4)])
 for batch in DataLoader(store, batch_size=4, shuffle=True):"""
-    + _STEP,
+    + STEP,
 }
 _WORDS = {"P118", "P139", "R404", "R402", "D210", "R401"}
 
