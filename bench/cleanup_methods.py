@@ -15,8 +15,8 @@ have ended what lives.
 import sys
 from collections.abc import Callable
 
-from preflight.leftovers.classify import classify
-from preflight.leftovers.process_tree import gpu_files, is_half_dead
+from preflight.leftovers.classify import classify_processes
+from preflight.leftovers.process_tree import get_gpu_files, is_half_dead
 from preflight.leftovers.selection import CleanFilter, select_to_kill
 from tests.preflight.container_scenes import container_scene, own
 from tests.preflight.scenes import Scene, random_scene
@@ -29,7 +29,7 @@ def by_fuser(scene: Scene) -> set[int]:
     return {
         pid
         for pid, process in scene.processes.items()
-        if process.uid == scene.caller and gpu_files(process) and not is_half_dead(process)
+        if process.uid == scene.caller and get_gpu_files(process) and not is_half_dead(process)
     }
 
 
@@ -50,7 +50,7 @@ def by_name(scene: Scene) -> set[int]:
 
 def by_us(scene: Scene) -> set[int]:
     """gpulaunch clean-zombies --yes"""
-    choice = select_to_kill(classify(scene.facts()), CleanFilter())
+    choice = select_to_kill(classify_processes(scene.facts()), CleanFilter())
     return {each.process.pid for each in (*choice.automatic, *choice.needs_confirmation)}
 
 

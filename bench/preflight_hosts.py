@@ -36,10 +36,10 @@ from pathlib import Path
 from launcher.remote.agent import AgentRequest, gather_facts
 from launcher.config.inventory_reader import load_inventory
 from launcher.transports.base import OpenOptions
-from launcher.transports.ssh.endpoint import opener_for
+from launcher.transports.ssh.endpoint import build_opener
 inventory = load_inventory(Path(sys.argv[1]))
 entries = inventory.resolve(sys.argv[3:])
-opener = opener_for(inventory, OpenOptions(), Path(sys.argv[2]))
+opener = build_opener(inventory, OpenOptions(), Path(sys.argv[2]))
 got = gather_facts(entries, lambda entry: AgentRequest(entry.name, ports=(29500,), free_ports=4), opener)
 for error in got.errors.values():
     sys.stderr.write(error.message + chr(10))

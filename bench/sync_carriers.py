@@ -24,7 +24,7 @@ from launcher.sync import rsync
 from launcher.sync.sync import SyncJob, send_tree
 from launcher.sync.tree import read_tree
 from launcher.transports.base import OpenOptions
-from launcher.transports.ssh.endpoint import opener_for
+from launcher.transports.ssh.endpoint import build_opener
 
 FILES = 5000
 MIB = 1 << 20
@@ -55,7 +55,7 @@ def carried(loopback: Loopback, root: Path, *, by_rsync: bool) -> Cost:
     """Send a tree to an empty directory of the host; return what the client took."""
     inventory = load_inventory(loopback.inventory)
     entries = [replace(entry, python=sys.executable) for entry in inventory.resolve(loopback.names)]
-    opener = opener_for(inventory, OpenOptions(), loopback.ssh_config)
+    opener = build_opener(inventory, OpenOptions(), loopback.ssh_config)
     target = loopback.folder / "target"
     tree = read_tree(root, exclude=(), max_mib=4096)
     path = os.environ["PATH"]

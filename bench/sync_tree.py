@@ -25,7 +25,7 @@ from launcher.config.inventory_reader import load_inventory
 from launcher.sync.sync import SyncJob, send_tree
 from launcher.sync.tree import read_tree
 from launcher.transports.base import OpenOptions
-from launcher.transports.ssh.endpoint import opener_for
+from launcher.transports.ssh.endpoint import build_opener
 
 LIMITS = {"first": 1.2, "unchanged": 1.0, "one file changed": 1.0}
 _LARGE = 20
@@ -43,7 +43,7 @@ class Sides:
         """Sync the tree with gpulaunch."""
         inventory = load_inventory(self.loopback.inventory)
         entries = [replace(each, python=sys.executable) for each in inventory.resolve(self.loopback.names)]
-        opener = opener_for(inventory, OpenOptions(), self.loopback.ssh_config)
+        opener = build_opener(inventory, OpenOptions(), self.loopback.ssh_config)
         started, before = time.monotonic(), cpu_s()
         job = SyncJob(
             lambda: read_tree(self.root, exclude=(), max_mib=4096), {self.loopback.names[0]: str(target)}

@@ -114,9 +114,9 @@ class LazyGroup(click.Group):
         """Find the command, or name the nearest one."""
         name = args[0]
         if name not in COMMANDS and not ctx.resilient_parsing and not name.startswith("-"):
-            from launcher.commands._usage_errors import unknown_command  # noqa: PLC0415 - only for a mistake
+            from launcher.commands._usage_errors import explain_unknown_command  # noqa: PLC0415 - only for a mistake
 
-            raise unknown_command(name, COMMANDS, ctx, args[1:])
+            raise explain_unknown_command(name, COMMANDS, ctx, args[1:])
         found = super().resolve_command(ctx, args)
         if (
             found[1] is not None
@@ -148,9 +148,9 @@ class LazyGroup(click.Group):
 
 def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's signature
     if value and not ctx.resilient_parsing:
-        from launcher.version import version  # noqa: PLC0415 - as below
+        from launcher.version import read_version  # noqa: PLC0415 - as below
 
-        echo(f"gpulaunch {version()}")
+        echo(f"gpulaunch {read_version()}")
         ctx.exit()
 
 
@@ -371,9 +371,9 @@ def _has_directory() -> bool:
 
 def _bug(error: BaseException) -> GpulaunchError:
     from launcher.crash_log import write_crash_log  # noqa: PLC0415 - only for a bug
-    from launcher.version import version  # noqa: PLC0415
+    from launcher.version import read_version  # noqa: PLC0415
 
-    kept = write_crash_log(error, version())
+    kept = write_crash_log(error, read_version())
     text = f"gpulaunch itself failed ({type(error).__name__}); this is a bug"
     return _InternalError(text, f"please report it with {kept}" if kept else "please report it")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from launcher.errors import HOST_FIXES, BadInput, HostError
 
 
-def host_codes() -> dict[str, type[HostError]]:
+def list_host_codes() -> dict[str, type[HostError]]:
     """Return {code: error class}, ordered; a class without a code of its own goes by its parent's."""
     found: dict[str, type[HostError]] = {}
     todo: list[type[HostError]] = [HostError]
@@ -22,7 +22,7 @@ def read_codes(words: Iterable[str]) -> frozenset[str]:
     from preflight.checks.explain import list_codes  # noqa: PLC0415 - the checks are loaded only where one is named
 
     codes = frozenset(code.strip().upper() for word in words for code in word.split(",") if code.strip())
-    known = list_codes(host_codes()) if codes else frozenset[str]()
+    known = list_codes(list_host_codes()) if codes else frozenset[str]()
     unknown = sorted(codes - known)
     if unknown:
         from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake

@@ -68,7 +68,7 @@ def is_line(word: str) -> bool:
     return any(letter.isspace() for letter in word.strip()) or (word[:1] in ("{", "[") and '"' in word)
 
 
-def last_lines(output: bytes, count: int = 3) -> str:
+def tail_lines(output: bytes, count: int = 3) -> str:
     """Return the last words of an output, for a message."""
     lines = [line.strip() for line in sanitize(output[-4096:]).splitlines() if line.strip()]
     return one_line(" | ".join(lines[-count:]), 300)

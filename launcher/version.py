@@ -3,7 +3,7 @@
 from pathlib import Path
 
 
-def version() -> str:
+def read_version() -> str:
     """Return the installed version, or the checkout's when it is not installed."""
     from importlib.metadata import PackageNotFoundError  # noqa: PLC0415 - slow to import, rarely asked
     from importlib.metadata import version as installed  # noqa: PLC0415

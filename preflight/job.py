@@ -22,7 +22,7 @@ GuardPolicy: TypeAlias = Literal["stop", "warn", "off"]
 DEFAULT_MAIN_PORT = 29500
 
 
-def from_home(path: str) -> str:
+def anchor_at_home(path: str) -> str:
     """Return a path on a host with its `~`: a relative one is below the home, whatever the client's is."""
     return path if not path or path.startswith(("/", "~")) else posixpath.join("~", path)
 
@@ -125,7 +125,7 @@ class Job:
 
     def directory_in(self, workdir: str) -> str:
         """Return where the ranks start on a host with this working directory; "" is the home."""
-        place = from_home(self.workdir or workdir)
+        place = anchor_at_home(self.workdir or workdir)
         return posixpath.join(place or "~", self.subdirectory) if self.subdirectory else place
 
     @property

@@ -12,8 +12,8 @@ from launcher.cleanup.clean import (
     CleanResult,
     HostLeftovers,
     clean,
+    explain_doubt,
     find_leftovers,
-    in_doubt,
     write_audit,
 )
 from launcher.config.inventory import HostEntry
@@ -61,7 +61,7 @@ def clean_before_launch(
     results = fanout(
         lambda host: _end(host, host.approved(yes=yes), connections),
         todo,
-        on_interrupt=lambda host: in_doubt(HostInterrupted, host.entry.name, host.approved(yes=yes)),
+        on_interrupt=lambda host: explain_doubt(HostInterrupted, host.entry.name, host.approved(yes=yes)),
     )
     done = False
     for result in results:

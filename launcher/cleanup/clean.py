@@ -23,8 +23,8 @@ from launcher.transports.base import Connection
 from preflight.facts.host import HostFacts, ProcessTable
 from preflight.facts.missing import Missing
 from preflight.frozen import dataclass
-from preflight.leftovers.classify import ClassifiedProcess, ProcessClass, classify
-from preflight.leftovers.process_tree import environ
+from preflight.leftovers.classify import ClassifiedProcess, ProcessClass, classify_processes
+from preflight.leftovers.process_tree import get_environ
 from preflight.leftovers.selection import CleanFilter, CleanSelection, advise_on_stranger, select_to_kill
 
 # Beyond the grace periods: starting Python on the host and writing the answer.
@@ -112,7 +112,7 @@ def find_leftovers(
 ) -> HostLeftovers:
     """Choose among one host's processes, by what hosts.yaml says is normal on it."""
     stopped_s = entry.expect.stopped_s
-    classified = classify(facts, all_users=options.all_users, stopped_s=stopped_s, earlier=earlier)
+    classified = classify_processes(facts, all_users=options.all_users, stopped_s=stopped_s, earlier=earlier)
     return HostLeftovers(entry, facts, select_to_kill(classified, options.filter))
 
 
@@ -143,7 +143,7 @@ def clean(
     try:
         reaped, audit = _reap(connection, before.entry.python, victims, options) if victims else ((), "")
     except HostError as error:  # what it was asked to do, it may do without us
-        raise in_doubt(ConnectionLost, connection.name, victims, error.detail) from None
+        raise explain_doubt(ConnectionLost, connection.name, victims, error.detail) from None
     after, lost = before.facts, None
     try:
         after = look()
@@ -166,7 +166,9 @@ def clean(
     )
 
 
-def in_doubt(kind: type[HostError], host: str, of: Iterable[ClassifiedProcess], why: str = "") -> HostError:
+def explain_doubt(
+    kind: type[HostError], host: str, of: Iterable[ClassifiedProcess], why: str = ""
+) -> HostError:
     """Return that a host which has not answered may have ended these, and what shows it."""
     pids = name_first([f"pid {each.process.pid}" for each in of], 5)
     why = why or "interrupted before it answered"
@@ -204,13 +206,15 @@ def refuse_unknown(facts: HostFacts, filters: CleanFilter) -> None:
     if isinstance(facts.processes, Missing) or isinstance(facts.identity, Missing):
         return  # see `list_unreadable`
     seen = {process.pid: process for process in facts.processes.processes}
-    known = {each.process.pid for each in classify(facts)}
+    known = {each.process.pid for each in classify_processes(facts)}
     for pid in filters.pids:
         if pid not in seen:
             listed = f"gpulaunch clean-zombies {facts.host} --dry-run   (shows what is running)"
             raise BadInput(f"{facts.host} has no process {pid}", listed)
         if pid not in known:
-            stranger = next(each for each in classify(facts, named=(pid,)) if each.process.pid == pid)
+            stranger = next(
+                each for each in classify_processes(facts, named=(pid,)) if each.process.pid == pid
+            )
             hidden = isinstance(seen[pid].gpu_files, Missing)
             holds = "what it holds cannot be seen" if hidden else "holds no GPU and none of the job's ports"
             raise BadInput(
@@ -271,7 +275,7 @@ def _reap(
                 "uid": each.process.uid,
                 "class": each.kind.value,
                 "evidence": list(each.evidence),
-                "mark": environ(each.process).get("GPULAUNCH_SUPERVISOR", "")
+                "mark": get_environ(each.process).get("GPULAUNCH_SUPERVISOR", "")
                 if each.kind is ProcessClass.DEAD_RUN
                 else "",
             }

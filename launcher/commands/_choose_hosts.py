@@ -33,11 +33,11 @@ def choose_hosts(
     options, screen = session.options, session.screen
     if not nodes or (nodes == len(listed) and not request.left_out):
         return request, launch
-    from launcher.restart.replacement import HostAssignment, host_faults  # noqa: PLC0415 - most launches do without it
+    from launcher.restart.replacement import HostAssignment, list_host_faults  # noqa: PLC0415 - most launches do without it
 
     with session.before.phase("preflight"):
         result = preflight_hosts(launch if config.sync is None else expect_tree(config, launch))
-    faults = {fault.host: fault.why for fault in host_faults(HostAssignment(listed), result)}
+    faults = {fault.host: fault.why for fault in list_host_faults(HostAssignment(listed), result)}
     good = [entry for entry in listed if entry.name not in faults]
     busy = [entry for entry in listed if entry.name in faults and _only_busy(entry, result)]
     fillers = busy if options.wait is not None else _with_leftovers(busy, result)

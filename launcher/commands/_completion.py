@@ -54,19 +54,19 @@ def _runs() -> Iterable[str]:
 
 def _findings() -> Iterable[str]:
     """Return what --ignore takes."""
-    from launcher.error_codes import host_codes  # noqa: PLC0415
+    from launcher.error_codes import list_host_codes  # noqa: PLC0415
     from preflight.checks.explain import list_codes  # noqa: PLC0415
 
-    return list_codes(host_codes())
+    return list_codes(list_host_codes())
 
 
 def all_codes() -> Iterable[str]:
     """Return every code of a finding, of a cause and of a host that could not be used."""
     from launcher.follow.guard_codes import GUARD_CODES  # noqa: PLC0415
-    from preflight.diagnosis.explain import signature_codes  # noqa: PLC0415
-    from preflight.script.rules.all_rules import rule_codes  # noqa: PLC0415
+    from preflight.diagnosis.explain import list_signature_codes  # noqa: PLC0415
+    from preflight.script.rules.all_rules import list_rule_codes  # noqa: PLC0415
 
-    return (*_findings(), *GUARD_CODES, *rule_codes(), *signature_codes())
+    return (*_findings(), *GUARD_CODES, *list_rule_codes(), *list_signature_codes())
 
 
 def complete_files(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":

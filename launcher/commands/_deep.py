@@ -19,7 +19,7 @@ from launcher.local.project import local_runs_dir
 from launcher.planning.plan import NodePlan
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.report.deep import DOCUMENT, DeepReport, encode_deep, render_deep_report
-from launcher.terminal.live_screen import screen_on
+from launcher.terminal.live_screen import choose_screen
 from launcher.terminal.screen import Screen
 from preflight.checks.finding import blocks_launch
 from preflight.facts.missing import Missing
@@ -39,7 +39,7 @@ def measure_after(
     if options.save_expect:
         require_editable(access.inventory, (entry.name for entry in result.entries))
     connections = ConnectionPool(access.open)
-    screen = screen_on(sys.stderr if to_stderr else sys.stdout)
+    screen = choose_screen(sys.stderr if to_stderr else sys.stdout)
     launch = LaunchRequest(
         entries=result.entries,
         job=job,

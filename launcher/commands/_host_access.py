@@ -16,12 +16,12 @@ from launcher.config.inventory import FILE_NAME, HostEntry, Inventory
 from launcher.config.inventory_reader import find_misnamed_inventory, load_inventory
 from launcher.errors import BadInput
 from launcher.follow.job_end import JobEndNotice
-from launcher.local.home import at_home, shorten_path
+from launcher.local.home import expand_home, shorten_path
 from launcher.remote.shards.connection_options import ShardAccess
 from launcher.remote.shards.terminal_questions import SharedAnswers
 from launcher.terminal.output import ask_secret, ask_visibly, can_ask, echo
 from launcher.transports.base import Confirm, Connection, OpenOptions, Prompt
-from launcher.transports.ssh.endpoint import opener_for
+from launcher.transports.ssh.endpoint import build_opener
 from preflight import regex as re
 from preflight.checks.message_text import quote_path
 from preflight.frozen import dataclass
@@ -39,7 +39,7 @@ def describe_key_problem(file: str) -> str:
     own with any right of group or others.
     """
     with suppress(OSError, ValueError, BadInput):  # where it is offered, it is reported
-        path, name = at_home(file), quote_path(shorten_path(file))
+        path, name = expand_home(file), quote_path(shorten_path(file))
         if not path.exists() and not Path(f"{path}.pub").exists():  # that names a key of the agent
             return (
                 f"identity_file {name} does not exist: only other keys are offered; correct it in hosts.yaml"
@@ -108,7 +108,7 @@ def open_host_access(
     options = person.options(accept_new_host_keys=host_options.accept_new_host_keys)
     width = host_options.parallel if _is_given("parallel") else None
     shards = ShardAccess(loaded, person, host_options.accept_new_host_keys, width)
-    return HostAccess(loaded, opener_for(loaded, options), host_options.parallel, shards=shards)
+    return HostAccess(loaded, build_opener(loaded, options), host_options.parallel, shards=shards)
 
 
 def _key_files(inventory: Inventory, entries: tuple[HostEntry, ...]) -> Iterator[str]:

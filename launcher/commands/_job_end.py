@@ -14,9 +14,9 @@ from launcher.follow.job_end import PREEMPTED, TIME_LIMIT, JobEnd, JobEndNotice
 from launcher.follow.outcome import Outcome
 from launcher.host_checks.result import PreflightResult
 from launcher.restart.decision import RunFailure, classify_failure
-from launcher.restart.replacement import HostAssignment, host_faults
+from launcher.restart.replacement import HostAssignment, list_host_faults
 from launcher.slurm.jobs import Allocation
-from launcher.slurm.requeue import BadNodes, exclude_and_requeue, requeue_as_it_is, save_record
+from launcher.slurm.requeue import BadNodes, exclude_and_requeue, requeue_job, save_record
 from launcher.text import spell_duration
 
 Say = Callable[[str], None]
@@ -43,7 +43,7 @@ def refuse_bad_nodes(
 ) -> GpulaunchError:
     """Return the error to raise after a preflight in a job: another one where single nodes are at fault."""
     lineup = HostAssignment(result.entries)
-    found = {fault.host: fault.why for fault in host_faults(lineup, result)}
+    found = {fault.host: fault.why for fault in list_host_faults(lineup, result)}
     shared = len(found) == len(result.entries) > 1  # what all have in common condemns none
     if not found or shared:
         return error
@@ -59,7 +59,7 @@ def conclude_job(
     end = read_announced_end(outcome, request.access.job_notice)
     if end is not None:
         handler = signal.signal(signal.SIGTERM, signal.SIG_IGN)  # as below
-        why = requeue_as_it_is(job, limit, record_path(logs, job))
+        why = requeue_job(job, limit, record_path(logs, job))
         if why and end.is_preemption:
             signal.signal(signal.SIGTERM, handler)
             leave_to_slurm(end, why, say)

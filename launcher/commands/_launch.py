@@ -35,10 +35,10 @@ from launcher.rundir.layout import OUTCOME
 from launcher.rundir.log_store import LogStore, demand_room
 from launcher.runs.end_notice import HeldNotice
 from launcher.runs.gone_hosts import note_end
-from launcher.terminal.live_screen import screen_on
+from launcher.terminal.live_screen import choose_screen
 from launcher.terminal.output import echo_json
 from launcher.terminal.screen import Screen
-from launcher.transports.command_consent import consent_for
+from launcher.transports.command_consent import find_consent
 
 
 def build_launch(request: RunRequest, options: LaunchOptions) -> LaunchRequest:
@@ -68,7 +68,7 @@ def build_launch(request: RunRequest, options: LaunchOptions) -> LaunchRequest:
 def open_screen(options: LaunchOptions) -> Screen:
     """Return the screen for messages; with --json that is stderr."""
     stream = sys.stderr if options.as_json else sys.stdout
-    return screen_on(stream, plain=options.plain, all_ranks=options.all_ranks)
+    return choose_screen(stream, plain=options.plain, all_ranks=options.all_ranks)
 
 
 def launch_and_report(request: RunRequest, launch: LaunchRequest, options: LaunchOptions) -> int:
@@ -81,7 +81,7 @@ def launch_and_report(request: RunRequest, launch: LaunchRequest, options: Launc
 
         check_end_command(end.words)
         if not end.is_typed and not options.dry_run:
-            consent_for(ask_options(options)).demand_end_command(end.words, request.config.path)
+            find_consent(ask_options(options)).demand_end_command(end.words, request.config.path)
     launch = replace(launch, follow=replace(launch.follow, choose=build_ctrl_c_prompt(screen, again="stop")))
     try:
         with ExitStack() as queues:
@@ -145,9 +145,9 @@ def _launch_and_report(
     launch = replace(prepared.launch, earlier_phases=before.phases)
     outcome = _carried_through(request, replace(prepared, launch=launch), screen, verbose=options.verbose)
     if options.wait is not None:
-        from launcher.launch.gpu_wait import lost_the_gpus  # noqa: PLC0415 - most launches do without it
+        from launcher.launch.gpu_wait import has_lost_gpus  # noqa: PLC0415 - most launches do without it
 
-        if lost_the_gpus(outcome):
+        if has_lost_gpus(outcome):
             screen.notify(f"{outcome.why}; this run waits again")
             session.queues.close()
             again = replace(session, options=_with_time_left(options, began), before=Stopwatch())

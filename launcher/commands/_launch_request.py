@@ -28,8 +28,8 @@ from launcher.config.script_config import (
     choose_code_transfer,
 )
 from launcher.errors import BadInput
-from launcher.local.home import from_home
-from launcher.local.user import user_name
+from launcher.local.home import abbreviate_home
+from launcher.local.user import read_user_name
 from launcher.planning.script_file import start_in_tree
 from launcher.terminal.output import echo
 from launcher.text import name_first
@@ -220,9 +220,9 @@ def _add_spares(request: RunRequest) -> RunRequest:
 
 def _warn_of_local_home(request: RunRequest, sets: tuple[str, ...]) -> None:
     """Say where a shell has put the local home in place of `~`, and another user's home was meant."""
-    users = {each.user for each in request.entries if not each.is_local} - {"", user_name()}
+    users = {each.user for each in request.entries if not each.is_local} - {"", read_user_name()}
     for key, _, value in (text.partition("=") for text in sets if users):
-        if key in ("workdir", "sync.to", "output") and (short := from_home(value)) != value:
+        if key in ("workdir", "sync.to", "output") and (short := abbreviate_home(value)) != value:
             what = f"{key}: {value} lies in the local home, which {name_first(sorted(users), 3)} may not have"
             echo(f"{what}; theirs: --set {shlex.quote(f'{key}={short}')}", err=True)
 

@@ -9,7 +9,7 @@ from launcher.config.run_config import RunConfig
 from launcher.errors import GpulaunchError
 from launcher.host_checks.result import PreflightResult
 from launcher.launch.request import LaunchRequest
-from launcher.local.home import at_home
+from launcher.local.home import expand_home
 from launcher.planning.script_file import read_script_after_sync
 from launcher.terminal.screen import Screen
 from launcher.text import one_line
@@ -32,7 +32,7 @@ def sync_tree(
     if dry_run:
         from launcher.sync.tree import resolve_root  # noqa: PLC0415 - as below
 
-        tree = one_line(str(resolve_root(at_home(config.sync.source))), 400)
+        tree = one_line(str(resolve_root(expand_home(config.sync.source))), 400)
         arriving = read_script_after_sync(config)
         named = config.job.module if arriving is None else arriving.name
         what = f"as if {named} were on them already" if named else "with the files that they have now"

@@ -9,9 +9,9 @@ import click
 from launcher.commands._completion import complete_configs, complete_findings, complete_hosts, complete_words
 from launcher.config.precision_names import PRECISION_ALIASES, PRECISIONS
 from launcher.durations import EXPECTED, format_duration, parse_duration
-from launcher.local.home import at_home
+from launcher.local.home import expand_home
 from launcher.local.project import RUNS, local_runs_dir
-from launcher.local.safe_paths import nearest_existing
+from launcher.local.safe_paths import find_nearest_existing
 from launcher.rundir.run_id import RUN_NAME_RULE, is_run_name
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -112,7 +112,7 @@ class LocalPathParam(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path. Raises BadInput for a home that does not exist, and what click.Path raises."""
-        return super().convert(str(at_home(value)) if str(value).startswith("~") else value, param, ctx)
+        return super().convert(str(expand_home(value)) if str(value).startswith("~") else value, param, ctx)
 
 
 class LogDirectoryParam(LocalPathParam):
@@ -124,7 +124,7 @@ class LogDirectoryParam(LocalPathParam):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path. Fails where it, or what it is to lie in, is a file."""
         path = Path(super().convert(value, param, ctx))
-        nearest = nearest_existing(path)
+        nearest = find_nearest_existing(path)
         if not nearest.is_dir():
             self.fail(f"Directory '{path}' cannot be made: '{nearest}' is not a directory.", param, ctx)
         return path

@@ -2,7 +2,7 @@
 
 from launcher.commands._launch_request import LaunchOptions, RunRequest
 from launcher.commands._preflight_report import shorten_error
-from launcher.engines.command_line.parsed_command import missing_values
+from launcher.engines.command_line.parsed_command import explain_missing_value
 from launcher.errors import GpulaunchError
 from launcher.host_checks.render_json import encode_preflight
 from launcher.launch.launch import CheckedLaunch
@@ -16,7 +16,7 @@ def show_plan(prepared: CheckedLaunch, request: RunRequest, options: LaunchOptio
     """Print the plan, also where findings stop it; those are raised then."""
     spec, spares, as_json = request.config.restart, request.spares, options.as_json
     pasted = request.config.command
-    refusal = prepared.refusal() or (missing_values(pasted) if pasted is not None else None)
+    refusal = prepared.refusal() or (explain_missing_value(pasted) if pasted is not None else None)
     try:
         plan = prepared.plan()
     except GpulaunchError as error:

@@ -20,7 +20,7 @@ from launcher.host_checks.preflight import build_reachability_probe, preflight
 from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.host_checks.result import PreflightResult
 from launcher.local.atomic_write import check_writable
-from launcher.local.gzip_data import DamagedGzipError, unpacked
+from launcher.local.gzip_data import DamagedGzipError, decompress_gzip
 from launcher.remote.agent import GatherResult
 from launcher.terminal.output import echo, echo_lines
 from preflight.frozen import dataclass
@@ -193,7 +193,7 @@ def _saved_outputs(path: Path, name: str = "") -> "tuple[HostFacts, ...]":
     piped = str(path) == "-"
     data, name = (sys.stdin.buffer.read(), "stdin") if piped else (path.read_bytes(), name or path.stem)
     try:
-        return parse_hosts(decoded(unpacked(data)), name)
+        return parse_hosts(decoded(decompress_gzip(data)), name)
     except DamagedGzipError as damage:
         raise BadInput(f"{name if piped else path}: {damage}", "copy it again, or unpack it first") from None
     except BadInput as refused:

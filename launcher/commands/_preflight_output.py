@@ -12,8 +12,8 @@ from launcher.host_checks.render_text import render_report
 from launcher.host_checks.result import PreflightResult
 from launcher.report.deep import DeepReport, encode_deep, render_deep_report
 from launcher.terminal.json_text import lay_out_pieces
-from launcher.terminal.output import echo_json_pieces, echo_json_text, echo_lines, no_utf8
-from launcher.version import version
+from launcher.terminal.output import echo_json_pieces, echo_json_text, echo_lines, lacks_utf8
+from launcher.version import read_version
 
 _JSON_DEPTH = 4  # down to a line for each finding of each host
 
@@ -31,7 +31,7 @@ def show_preflight(
         echo_json_pieces(lay_out_pieces(document, depth=_JSON_DEPTH))
     elif not options.is_page_alone:
         if deep is not None:
-            echo_lines(render_deep_report(encode_deep(deep), ascii_only=no_utf8()))
+            echo_lines(render_deep_report(encode_deep(deep), ascii_only=lacks_utf8()))
         files = options.recordings or options.smi_files
         report = render_report if files else render_todays_report
         echo_lines(report(result, verbose=options.verbose))
@@ -39,5 +39,5 @@ def show_preflight(
         from launcher.report.preflight_page.page import render_preflight_page  # noqa: PLC0415 - only for a page
 
         measured = None if deep is None else encode_deep(deep)
-        page = render_preflight_page(result, made_at=time.time(), version=version(), deep=measured)
+        page = render_preflight_page(result, made_at=time.time(), version=read_version(), deep=measured)
         leave_page(page, options.page)

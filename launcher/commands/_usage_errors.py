@@ -100,7 +100,7 @@ class WrongUsage(click.UsageError):
         return f"{self.message}; {self.fix}"
 
 
-def unknown_command(
+def explain_unknown_command(
     name: str, commands: Iterable[str], ctx: click.Context, words: Sequence[str] = ()
 ) -> WrongUsage:
     """Return the error for a command that gpulaunch has not; it names the one that was meant."""
@@ -144,22 +144,22 @@ def _login_line(words: Sequence[str]) -> str:
     host, *command = words
     command = command[1:] if command[:1] == ["--"] else command
     from launcher.config.inventory_reader import load_inventory  # noqa: PLC0415 - as above
-    from launcher.config.node_sets import host_range  # noqa: PLC0415 - only for a mistake
+    from launcher.config.node_sets import format_host_range  # noqa: PLC0415 - only for a mistake
     from launcher.transports.ssh.endpoint import build_endpoint  # noqa: PLC0415 - as above
-    from launcher.transports.ssh.ssh_command import ssh_line  # noqa: PLC0415 - as above
+    from launcher.transports.ssh.ssh_command import format_ssh_command  # noqa: PLC0415 - as above
 
     try:
         inventory = load_inventory(None)
         names = tuple(entry.name for entry in inventory.resolve((host,)))
         if len(names) > 1:
-            fleet = shlex.quote(host_range(names))
+            fleet = shlex.quote(format_host_range(names))
             line = shlex.join(command) or "COMMAND"
             line = line if line == " ".join(command or [line]) else shlex.quote(line)  # read by two shells
             return f"{_CLUSH} -w {fleet} {line}"
         endpoint = build_endpoint(inventory.lookup(host), inventory)
     except GpulaunchError:
         return ""
-    return ssh_line(endpoint.ssh_words, command) if endpoint.transport == "ssh" else ""
+    return format_ssh_command(endpoint.ssh_words, command) if endpoint.transport == "ssh" else ""
 
 
 def refuse_empty_words(command: click.Command, words: list[str], ctx: click.Context) -> None:

@@ -34,7 +34,7 @@ from launcher.restart.start_chain import FollowContext, follow_starts
 from launcher.runs.access import RunAccess
 from launcher.runs.gone_hosts import note_end
 from launcher.runs.remote_run import RemoteRun
-from launcher.terminal.live_screen import screen_on
+from launcher.terminal.live_screen import choose_screen
 from launcher.terminal.output import echo_json
 from preflight.checks.message_text import round_duration
 
@@ -62,7 +62,7 @@ def command(
     to.demand()  # to follow a part of it would end the rest: a host that is not heard counts as lost
     plan, run_words = to.plan, list_access_words(access, options)
     stream = sys.stderr if as_json else sys.stdout
-    screen = screen_on(stream, plain=plain, all_ranks=all_ranks)
+    screen = choose_screen(stream, plain=plain, all_ranks=all_ranks)
     asks = build_ctrl_c_prompt(screen, again="detach")
     choose = choose_stop if stop_on_exit else asks or choose_detach
     means = FollowContext(

@@ -16,7 +16,7 @@ from launcher.host_checks.preflight import preflight
 from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.host_checks.render_text import render_finding_list
 from launcher.report.deep import encode_deep, render_deep_report
-from launcher.terminal.output import echo_json, echo_lines, no_utf8
+from launcher.terminal.output import echo_json, echo_lines, lacks_utf8
 from preflight.checks.finding import exit_code
 from preflight.job import Job
 
@@ -59,6 +59,6 @@ def command(
     if as_json:
         echo_json({**document, "exit_code": code})
     else:
-        echo_lines(render_deep_report(document, ascii_only=no_utf8()))
+        echo_lines(render_deep_report(document, ascii_only=lacks_utf8()))
         echo_lines(render_finding_list(report.findings))
     return code

@@ -3,7 +3,7 @@
 import click
 
 from launcher.commands._answer import json_option
-from launcher.error_codes import host_codes
+from launcher.error_codes import list_host_codes
 from launcher.exit_codes import ExitCode
 from launcher.terminal.output import echo, echo_json
 from preflight.checks.registry import Check
@@ -22,7 +22,7 @@ def command(*, as_json: bool) -> None:
     for check in checks:
         gate = "gate" if check.gate else ""
         echo(f"{check.code:<8} {check.severity.value:<8} {gate:<4} {check.title}")
-    for code, kind in host_codes().items():
+    for code, kind in list_host_codes().items():
         title = (kind.__doc__ or kind.__name__).strip().splitlines()[0]
         echo(f"{code:<8} critical gate {title}")
 

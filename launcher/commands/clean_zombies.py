@@ -15,8 +15,8 @@ from launcher.cleanup.clean import (
     CleanResult,
     HostLeftovers,
     clean,
+    explain_doubt,
     find_leftovers,
-    in_doubt,
     list_unreadable,
     refuse_unknown,
     write_audit,
@@ -43,7 +43,7 @@ from launcher.launch.signals import outlive_terminal, report_stop_signals
 from launcher.local.home import user_state_dir
 from launcher.remote.agent import AgentRequest, GatherOptions, GatherResult, gather_facts
 from launcher.remote.fanout import fanout
-from launcher.runs.search import unanswered_lines
+from launcher.runs.search import explain_unanswered
 from launcher.terminal.cell_width import StyledLine
 from launcher.terminal.output import echo, echo_json, echo_lines
 from launcher.terminal.slow_hosts import name_slow_hosts
@@ -165,7 +165,7 @@ class _CleanSession:
         return code
 
     def _print_errors(self, errors: dict[str, GpulaunchError]) -> None:
-        self.print_lines(unanswered_lines(errors, self.access.inventory.access_words))
+        self.print_lines(explain_unanswered(errors, self.access.inventory.access_words))
 
     def _request(self, entry: HostEntry) -> AgentRequest:
         ports = self.clean_options.filter.ports or (DEFAULT_MAIN_PORT,)
@@ -214,7 +214,7 @@ class _CleanSession:
             return done
 
         def interrupted(host: HostLeftovers) -> GpulaunchError:
-            return in_doubt(HostInterrupted, host.entry.name, approved[host.entry.name])
+            return explain_doubt(HostInterrupted, host.entry.name, approved[host.entry.name])
 
         results = fanout(end, hosts, width=self.access.width, on_interrupt=interrupted)
         named = {host.entry.name: result for host, result in zip(hosts, results, strict=True)}

@@ -66,9 +66,9 @@ def find_codes(word: str) -> tuple[str, ...]:
     """Return the codes that a word means: itself, or those of a class of causes, such as `cuda-oom`."""
     if word.isalnum() and any(map(str.isdigit, word)):  # no class is so
         return (word.upper(),)
-    from preflight.diagnosis.explain import codes_of_class  # noqa: PLC0415 - most words are codes
+    from preflight.diagnosis.explain import list_codes_of_class  # noqa: PLC0415 - most words are codes
 
-    return codes_of_class(word.lower()) or (word.upper(),)
+    return list_codes_of_class(word.lower()) or (word.upper(),)
 
 
 def explain(code: str) -> tuple[str, str]:
@@ -76,10 +76,10 @@ def explain(code: str) -> tuple[str, str]:
     check = find_check_text(code)
     if check is not None:
         return "check", render_explanation(check)
-    from launcher.error_codes import explain_host, host_codes  # noqa: PLC0415 - each kind is loaded when it is asked
+    from launcher.error_codes import explain_host, list_host_codes  # noqa: PLC0415 - each kind is loaded when it is asked
     from launcher.follow.guard_codes import GUARD_CODES, explain_guard  # noqa: PLC0415
 
-    hosts = host_codes()
+    hosts = list_host_codes()
     if code in hosts:
         return "host", explain_host(code, hosts[code])
     if code in GUARD_CODES:
@@ -89,9 +89,9 @@ def explain(code: str) -> tuple[str, str]:
     explained = explain_signature(code)
     if explained is not None:
         return "signature", explained
-    from preflight.script.rules.all_rules import explain_rule, rule_codes  # noqa: PLC0415
+    from preflight.script.rules.all_rules import explain_rule, list_rule_codes  # noqa: PLC0415
 
-    if code in rule_codes():
+    if code in list_rule_codes():
         return "rule", explain_rule(code)
     raise _unknown(code)
 

@@ -25,9 +25,9 @@ from launcher.config.node_sets import fold_hosts
 from launcher.errors import GpulaunchError
 from launcher.exit_codes import ExitCode
 from launcher.local.project import local_runs_dir
-from launcher.local.safe_paths import path_below
+from launcher.local.safe_paths import join_below
 from launcher.remote.fanout import fanout
-from launcher.rundir.log_store import run_directory, safe_name
+from launcher.rundir.log_store import make_safe_name, run_directory
 from launcher.runs.access import RunAccess
 from launcher.runs.fetch import FetchResult, FileReceiver, fetch_host
 from launcher.terminal.slow_hosts import name_slow_hosts
@@ -118,7 +118,7 @@ def _fetch_nodes(
             begun.add(entry.name)
             progress.add(size)
 
-        receiver = FileReceiver(path_below(directory, safe_name(node.host)), node.host, count)
+        receiver = FileReceiver(join_below(directory, make_safe_name(node.host)), node.host, count)
         run = to.plan.run_id
         return fetch_host(run, entry, to.open, receiver, output=output, paths=paths, expect=progress.expect)
 
@@ -154,7 +154,7 @@ def _encode_fetched(result: FetchResult | GpulaunchError, words: Sequence[str]) 
 
 def name_place(directory: Path, hosts: Sequence[str], paths: Sequence[str]) -> Path:
     """Return where the files of these hosts lie, those that `paths` names; HOST is each of several."""
-    folders = [directory / safe_name(host) for host in hosts]
+    folders = [directory / make_safe_name(host) for host in hosts]
     place = folders[0] if len(folders) == 1 else directory / "HOST"
     below = [name for name in ("output", "workdir") if any((each / name).is_dir() for each in folders)]
     return place / " or ".join(below) if paths else place

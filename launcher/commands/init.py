@@ -20,18 +20,18 @@ from launcher.config.command_config import read_command
 from launcher.config.config_overrides import Overrides
 from launcher.config.host_access_args import complete_commands, without_option
 from launcher.config.inventory import FILE_NAME, LOCALHOST, HostEntry
-from launcher.config.node_sets import fold_hosts, host_range
+from launcher.config.node_sets import fold_hosts, format_host_range
 from launcher.config.script_config import (
     PLACES_OF_WORDS,
-    absent_script,
     build_config_for_command,
+    explain_absent_script,
     refuse_shell_script,
 )
 from launcher.engines.command_line.parsed_command import MissingValue
 from launcher.errors import BadInput, CommandRefused, GpulaunchError, HostError, HostsUnusable
 from launcher.host_checks.host_errors import fold_errors
 from launcher.local.atomic_write import write_atomic
-from launcher.local.home import from_home
+from launcher.local.home import abbreviate_home
 from launcher.local.project import FOLDER
 from launcher.local.source_files import read_source
 from launcher.scaffold.first_files import (
@@ -98,7 +98,7 @@ def command(
 
         resolve_root(Path.cwd())  # which the launch would refuse
     found = _found(entries, list_interpreters(entries, access.open, width=access.width))
-    rows = name_hosts(entries, found, from_home(access.inventory.identity_file))
+    rows = name_hosts(entries, found, abbreviate_home(access.inventory.identity_file))
     answer = Answer("gpulaunch.init/1", as_json=as_json)
     for text, alike in groupby(rows, _describe_result):
         answer.say(f"{fold_hosts(row.name for row in alike)}: {text}")
@@ -163,7 +163,7 @@ def _run(words: tuple[str, ...], launch: int | None, *, pasted: bool) -> _Run:
         len(words) == 1 if script.endswith(_SCRIPTS) or Path(script).exists() else not pasted
     ):
         if not Path(script).is_file():
-            raise absent_script(script, PLACES_OF_WORDS)
+            raise explain_absent_script(script, PLACES_OF_WORDS)
         if (
             not script.endswith(".py")
             and (job := _batch_run(_head(script), Path(script).stem, launch)) is not None
@@ -211,7 +211,7 @@ def _next_steps(rows: Sequence[HostDraft], place: Path, run: _Run | None, *, is_
         first = [f"install {' and '.join(installs)}, or set python: in {place}"]
     if run is None:
         names = tuple(row.name for row in rows)
-        words = ",".join(names) if len(names) <= _LISTED else shlex.quote(host_range(names))
+        words = ",".join(names) if len(names) <= _LISTED else shlex.quote(format_host_range(names))
         return [*first, f"gpulaunch preflight {words}"]
     config = shlex.quote(run.name)
     if run.batch is not None:

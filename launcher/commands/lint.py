@@ -16,8 +16,8 @@ from launcher.commands._param_types import PrecisionParam, config_option
 from launcher.config.precision_names import PRECISIONS
 from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
-from launcher.lint.formats import lint_json, lint_lines, sarif
-from launcher.local.installed_version import installed_version
+from launcher.lint.formats import lint_json, lint_lines, render_sarif
+from launcher.local.installed_version import read_installed_version
 from launcher.local.source_files import read_source
 from launcher.terminal.output import echo, echo_json, echo_lines, echo_text
 from preflight.facts.gpu import Capability
@@ -96,7 +96,7 @@ def command(scripts: tuple[Path, ...], config: str | None, **given: Any) -> int:
     if options.as_json:
         echo_json({**lint_json(shown), "exit_code": int(code)})
     elif options.as_sarif:
-        echo_json(sarif(shown))
+        echo_json(render_sarif(shown))
     else:
         echo_lines(lint_lines(shown, _lines))
     if options.fix:
@@ -200,5 +200,5 @@ def _given_versions(words: Sequence[str]) -> dict[str, str]:
 
 def _installed() -> dict[str, str]:
     """Return the versions installed beside gpulaunch; a package that is absent stays unknown."""
-    found = {name: installed_version(name) for name in _PACKAGES}
+    found = {name: read_installed_version(name) for name in _PACKAGES}
     return {name: version for name, version in found.items() if version}

@@ -26,7 +26,7 @@ from launcher.planning.run_record import read_run_records
 from launcher.rundir.run_id import run_name
 from launcher.runs.gone_hosts import describe_gone, describe_silent, list_gone_hosts, list_silent, list_unseen
 from launcher.runs.render import encode_runs, render_runs
-from launcher.runs.search import search, search_hosts, unanswered_lines
+from launcher.runs.search import explain_unanswered, search, search_hosts
 from launcher.slurm.commands import NO_CLUSTER
 from launcher.slurm.jobs import list_own_jobs
 from launcher.terminal.output import echo, echo_json, echo_lines
@@ -88,7 +88,7 @@ def command(hosts: tuple[str, ...], *, ended: bool, as_json: bool, **given: Any)
     rejected = (f"{name_first(run_ids, 2)}: {words}" for words, run_ids in strays.items())
     runs = errors.keys() & {*records, *map(run_name, records)} if code else errors
     fixes = {name: f"if the run is meant: gpulaunch attach {name}" if code else "" for name in runs}
-    unanswered = unanswered_lines(found.errors, access.inventory.access_words, fixes)
+    unanswered = explain_unanswered(found.errors, access.inventory.access_words, fixes)
     echo_lines((*rejected, *unanswered), err=True)
     if code == ExitCode.INTERRUPTED:
         return code

@@ -13,7 +13,7 @@ from launcher.report.html.page import render_page
 from launcher.report.summary import encode_summary, render_summary
 from launcher.rundir.layout import read_run
 from launcher.rundir.local_runs import find_local_run
-from launcher.terminal.output import echo_json, echo_lines, no_utf8
+from launcher.terminal.output import echo_json, echo_lines, lacks_utf8
 
 
 @click.command("report")
@@ -40,4 +40,4 @@ def command(run: str, target: Path | None, runs: Path, *, as_json: bool) -> None
     if as_json:
         echo_json({**encode_summary(found), "exit_code": int(ExitCode.OK)})
     elif target is None:
-        echo_lines(render_summary(found, ascii_only=no_utf8()))
+        echo_lines(render_summary(found, ascii_only=lacks_utf8()))

@@ -21,7 +21,7 @@ from launcher.launch.signals import report_stop_signals
 from launcher.rundir.end_state import LIVING
 from launcher.rundir.run_id import LAST, is_job_id, run_name
 from launcher.runs.render import run_line
-from launcher.runs.search import unanswered_lines
+from launcher.runs.search import explain_unanswered
 
 
 @click.command("rm")
@@ -58,6 +58,6 @@ def command(run: str, *, yes: bool, as_json: bool, **given: Any) -> int:
     if not confirm_delete("Delete its logs and records on the hosts?", answer, yes=yes, fix=fix):
         return answer.finish(ExitCode.NEGATIVE, runs=[], **encode_unreachable({}))
     words = access.inventory.access_words
-    for line in unanswered_lines(found.unheard, words):
+    for line in explain_unanswered(found.unheard, words):
         answer.say(line, err=True)
     return remove_runs([found], access.open, answer, found.unheard, words)

@@ -13,7 +13,7 @@ from launcher.errors import RunAlreadyEnded
 from launcher.exit_codes import ExitCode
 from launcher.report.stacks import SCHEMA, encode_hang, render_hang
 from launcher.runs.remote_run import RemoteRun
-from launcher.runs.search import unanswered_lines
+from launcher.runs.search import explain_unanswered
 from launcher.runs.stacks import request_stacks
 from launcher.terminal.output import echo_json, echo_lines
 
@@ -53,5 +53,5 @@ def show_stacks(found: RemoteRun, access: HostAccess, options: FoundRunOptions, 
         echo_json({**document, "exit_code": int(code)})
     else:
         echo_lines(render_hang(hang))
-    echo_lines(unanswered_lines(errors, access.inventory.access_words), err=True)
+    echo_lines(explain_unanswered(errors, access.inventory.access_words), err=True)
     return code

@@ -26,7 +26,7 @@ from launcher.config.node_sets import fold_hosts
 from launcher.errors import GpulaunchError, HostInterrupted
 from launcher.exit_codes import ExitCode
 from launcher.launch.signals import outlive_terminal, report_stop_signals
-from launcher.local.user import user_at_machine
+from launcher.local.user import format_user_at_machine
 from launcher.onhost.exit_status import describe_exit
 from launcher.rundir.end_state import explain_stall
 from launcher.rundir.run_id import LAST, is_job_id
@@ -75,7 +75,7 @@ def command(run: str, *, now: bool, grace: float | None, yes: bool, as_json: boo
     found = find_run(run or LAST, access, options, prefer="exact" if run == LAST else "live")
     if not run and (left := _leave(found, answer, yes=yes)) is not None:
         return left
-    why = f"stopped by {user_at_machine()}"
+    why = f"stopped by {format_user_at_machine()}"
     outlive_terminal()
     while True:
         if not access.nodes:  # in a Slurm job it is found by the job

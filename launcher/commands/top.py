@@ -31,7 +31,7 @@ from launcher.text import PIPE_WIDTH, group_alike
 from launcher.top.dashboard import Dashboard
 from launcher.top.document import encode_view
 from launcher.top.fleet import Fleet
-from launcher.top.frame import summary
+from launcher.top.frame import summarize_totals
 from launcher.top.full_screen import FullScreen, TerminalClosed, can_take_terminal
 from launcher.top.prometheus import write_metrics
 from launcher.top.row_order import RowOptions, build_rows, count_totals
@@ -116,7 +116,7 @@ def _print_table(view: FleetView) -> None:
     width = max(_LEAST_WIDTH, read_size(sys.stdout)[0] - 1) if sys.stdout.isatty() else PIPE_WIDTH
     echo_lines(render_gpu_table(build_rows(view, RowOptions()), width))
     echo_lines([[], *render_run_table(view.runs, width)] if view.runs else [])
-    echo(summary(count_totals(view.hosts)))
+    echo(summarize_totals(count_totals(view.hosts)))
     for fix, names in group_alike((host.fix, host.name) for host in view.hosts if host.fix).items():
         echo(f"{fold_hosts(names)}: fix: {fix}", err=True)
 

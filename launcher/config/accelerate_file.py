@@ -8,7 +8,7 @@ from typing import Any
 
 from launcher.config.deepspeed_file import section_config
 from launcher.config.yaml_tree import ConfigIssues
-from launcher.engines.accelerate_config import deepspeed_file, with_deepspeed_file
+from launcher.engines.accelerate_config import find_deepspeed_file, with_deepspeed_file
 from launcher.engines.accelerate_settings import (
     AccelerateSettings,
     default_config_paths,
@@ -18,7 +18,7 @@ from launcher.engines.accelerate_settings import (
 from launcher.engines.base import RUN_DIR
 from launcher.engines.command_line.parsed_command import OptionUse, ParsedCommand, Request
 from launcher.errors import ConfigError
-from launcher.local.home import at_home
+from launcher.local.home import expand_home
 from preflight.job import DeepSpeedConfig
 
 DEEPSPEED_FILE = "deepspeed.json"  # what a DeepSpeed config file is called in the run directory of every host
@@ -46,7 +46,7 @@ def read_settings_text(text: str, source: str) -> AccelerateSettings:
 
 def find_local_default(environ: Mapping[str, str]) -> Path | None:
     """Return accelerate's default config file of this machine, None where there is none."""
-    paths = (at_home(path) for path in default_config_paths(environ))
+    paths = (expand_home(path) for path in default_config_paths(environ))
     return next((path for path in paths if path.is_file()), None)
 
 
@@ -75,9 +75,9 @@ def read_accelerate_fields(
     }
     notes = [f"{one.key} {one.value} of {settings.source}: {one.reason}" for one in settings.replaced]
     found: dict[str, Any] = {**requested, "accelerate_config": config}
-    named = deepspeed_file(config)
+    named = find_deepspeed_file(config)
     if named:
-        here = next((one for one in (_beside(folder, named), at_home(named)) if one.is_file()), None)
+        here = next((one for one in (_beside(folder, named), expand_home(named)) if one.is_file()), None)
         if here is not None:
             text = _read_json(here)
             found["launcher_files"] = ((DEEPSPEED_FILE, text),)
@@ -121,7 +121,7 @@ def _requested(request: Request) -> dict[str, Any]:
 
 
 def _find(folder: Path, name: str | Path) -> Path:
-    places = tuple(dict.fromkeys((_beside(folder, name), at_home(str(name)))))
+    places = tuple(dict.fromkeys((_beside(folder, name), expand_home(str(name)))))
     found = next((place for place in places if place.is_file()), None)
     if found is None:
         raise ConfigError(
@@ -131,7 +131,7 @@ def _find(folder: Path, name: str | Path) -> Path:
 
 
 def _beside(folder: Path, name: str | Path) -> Path:
-    return folder / at_home(str(name))
+    return folder / expand_home(str(name))
 
 
 def _read_json(path: Path) -> str:

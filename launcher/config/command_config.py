@@ -16,11 +16,11 @@ from launcher.config.accelerate_file import find_local_default
 from launcher.config.hostfile import read_hostfile
 from launcher.config.inventory import HostEntry
 from launcher.config.yaml_tree import YamlNode
-from launcher.engines.accelerate_settings import section_options
+from launcher.engines.accelerate_settings import select_section_options
 from launcher.engines.base import ENGINES
 from launcher.engines.command_line.parsed_command import MissingValue, ParsedCommand, Request
 from launcher.errors import CommandRefused
-from launcher.local.home import at_home
+from launcher.local.home import expand_home
 from launcher.local.small_files import read_small_text
 from launcher.text import is_line
 from preflight.job import CommandRequest, Job
@@ -164,7 +164,7 @@ def _launcher_args(parsed: ParsedCommand) -> tuple[str, ...]:
         return parsed.kept_words()
     if parsed.launcher not in _OWN_OPTIONS:
         return ()
-    in_file = section_options(parsed.kept)
+    in_file = select_section_options(parsed.kept)
     return replace(parsed, kept=tuple(use for use in parsed.kept if use not in in_file)).kept_words()
 
 
@@ -319,7 +319,7 @@ def _deepspeed_env(folder: str) -> dict[str, str]:
     env: dict[str, str] = {}
     for place in places:
         try:
-            lines = at_home(place).read_text(encoding="utf-8").splitlines()
+            lines = expand_home(place).read_text(encoding="utf-8").splitlines()
         except (OSError, ValueError):
             continue
         pairs = (line.partition("=") for line in lines if not line.lstrip().startswith("#"))

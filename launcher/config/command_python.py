@@ -8,8 +8,8 @@ from pathlib import Path
 
 from launcher.config.inventory import HostEntry
 from launcher.engines.command_line.parsed_command import CONDAS, Environment, ParsedCommand
-from launcher.local.home import at_home, from_home
-from launcher.local.project import folders_up
+from launcher.local.home import abbreviate_home, expand_home
+from launcher.local.project import list_folders_up
 
 _BY_HASH = ("poetry", "pipenv", "hatch")
 """Tools that keep environments below the home, named by a hash, where the project has no `.venv`."""
@@ -45,8 +45,8 @@ def choose_pythons(
 
 def _local_python(parsed: ParsedCommand) -> str:
     """Return the interpreter as a path of this machine, "" where it is absent."""
-    found = next((one for one in _places(parsed) if "/" in parsed.python or at_home(one).exists()), "")
-    return os.path.abspath(at_home(found)) if found else ""  # noqa: PTH100 - a venv's python is a link, to be kept
+    found = next((one for one in _places(parsed) if "/" in parsed.python or expand_home(one).exists()), "")
+    return os.path.abspath(expand_home(found)) if found else ""  # noqa: PTH100 - a venv's python is a link, to be kept
 
 
 def _host_python(parsed: ParsedCommand, workdir: str) -> str:
@@ -56,9 +56,9 @@ def _host_python(parsed: ParsedCommand, workdir: str) -> str:
     where it does on this machine.
     """
     places = _places(parsed)
-    found = next((one for one in places if len(places) == 1 or at_home(one).exists()), "")
+    found = next((one for one in places if len(places) == 1 or expand_home(one).exists()), "")
     if not found or found.startswith(("/", "~")):
-        return from_home(found)
+        return abbreviate_home(found)
     return posixpath.normpath(posixpath.join(workdir, found)) if workdir else ""
 
 
@@ -84,7 +84,11 @@ def _folders(parsed: ParsedCommand) -> Iterator[str]:
         variable = f"{tool.upper()}_PROJECT_ENVIRONMENT"
         chosen = parsed.env.get(variable) or os.environ.get(variable) or ".venv"
         inside = f".pixi/envs/{name or 'default'}" if tool == "pixi" else chosen
-        ups = (Path(path), *Path(path).parents, *folders_up()[1:])  # a project may be above the directory
+        ups = (
+            Path(path),
+            *Path(path).parents,
+            *list_folders_up()[1:],
+        )  # a project may be above the directory
         places = [posixpath.join("" if str(up) == "." else str(up), inside) for up in ups]
         found = next(filter(os.path.exists, places), "" if tool in _BY_HASH else places[0])
         yield from filter(None, [found])

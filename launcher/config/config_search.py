@@ -4,8 +4,8 @@ from pathlib import Path
 
 from launcher.config.yaml_tree import nearest
 from launcher.errors import ConfigError
-from launcher.local.home import at_home, user_config_dir
-from launcher.local.project import FOLDER, SUFFIXES, folders_up
+from launcher.local.home import expand_home, user_config_dir
+from launcher.local.project import FOLDER, SUFFIXES, list_folders_up
 
 
 def find_config(name_or_path: str) -> Path:
@@ -26,7 +26,7 @@ def find_config(name_or_path: str) -> Path:
             f"gpulaunch init {name_or_path} makes one of a batch script",
         )
     if "/" in name_or_path or name_or_path.endswith(SUFFIXES):
-        path = at_home(name_or_path)
+        path = expand_home(name_or_path)
         if "/" not in name_or_path and not path.exists():
             places = (folder / name_or_path for folder in search_path())
             path = next((place for place in places if place.is_file()), path)
@@ -54,7 +54,7 @@ def search_path() -> tuple[Path, ...]:
 
 def list_config_folders() -> tuple[Path, ...]:
     """Return the folders of the working directory, and above it, that run configs are looked for in."""
-    _, *above = (folder / FOLDER for folder in folders_up())
+    _, *above = (folder / FOLDER for folder in list_folders_up())
     return (Path(FOLDER), Path("configs"), *(folder for folder in above if folder.is_dir()))
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from launcher.local.home import at_home
+from launcher.local.home import expand_home
 from launcher.local.small_files import read_small_text
 from preflight import regex as re
 from preflight.decide.script_args import read_option_values
@@ -24,7 +24,7 @@ def argument_config(args: tuple[str, ...], folder: Path) -> DeepSpeedConfig | No
     """
     for option, name in read_option_values(args):
         if option in _OPTIONS and name and not name.startswith("-"):
-            text = read_small_text(folder / at_home(name), _LARGEST)
+            text = read_small_text(folder / expand_home(name), _LARGEST)
             if text is not None:
                 return DeepSpeedConfig(name, text)
     return None
@@ -40,7 +40,7 @@ def script_config(script: Path, name: str, args: tuple[str, ...]) -> DeepSpeedCo
     found = find_script_config(text, name, args)
     if found is None or not found.file:
         return None if found is None else found.config
-    content = read_small_text(at_home(found.file), _LARGEST)
+    content = read_small_text(expand_home(found.file), _LARGEST)
     return None if content is None else DeepSpeedConfig(found.file, content)
 
 

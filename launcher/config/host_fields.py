@@ -8,7 +8,7 @@ from launcher.config.host_ranges import parse_ssh_target
 from launcher.config.value_types import HOST_PATH, MAX_TEXT, Custom, Schema, Text
 from launcher.config.yaml_tree import YamlNode
 from launcher.errors import BadInput
-from launcher.local.home import at_home
+from launcher.local.home import expand_home
 from preflight import regex as re
 from preflight.checks.versions import check_specifier
 
@@ -73,7 +73,7 @@ def local_interpreter_expected(python: str) -> str:
     if "/" not in python:
         return ""
     try:
-        path = "/" + posixpath.normpath(at_home(python).as_posix()).lstrip("/")
+        path = "/" + posixpath.normpath(expand_home(python).as_posix()).lstrip("/")
     except BadInput:  # a home of an unknown user: it starts nothing, and is reported where it is used
         return ""
     if not python.startswith(("/", "~")) or path.startswith(("/proc/", "/dev/")):

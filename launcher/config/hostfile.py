@@ -2,7 +2,7 @@
 
 from launcher.engines.command_line.parsed_command import HostFilter
 from launcher.errors import BadInput
-from launcher.local.home import at_home
+from launcher.local.home import expand_home
 
 _MOST_DIGITS = 6
 
@@ -12,7 +12,7 @@ def read_hostfile(name: str) -> tuple[HostFilter, ...]:
     if not name:
         return ()
     try:
-        lines = at_home(name).read_text(encoding="utf-8").splitlines()
+        lines = expand_home(name).read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         fix = "correct its path, or leave it out and name the hosts: --hosts A,B"

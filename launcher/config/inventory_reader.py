@@ -16,7 +16,7 @@ from launcher.config.schema import INVENTORY
 from launcher.config.via_options import NO_VIA
 from launcher.config.yaml_tree import ConfigIssues, YamlNode, hint_nearest
 from launcher.errors import BadInput, ConfigError
-from launcher.local.home import at_home, user_config_dir
+from launcher.local.home import expand_home, user_config_dir
 from launcher.local.project import find_up
 from preflight import regex as re
 from preflight.frozen import dataclass
@@ -98,7 +98,7 @@ class _Reader:
         if "identity_file" in values:
             with suppress(BadInput):  # it is reported where it is written
                 folder = self.path.absolute().parent
-                values["identity_file"] = str(folder / at_home(values["identity_file"]))
+                values["identity_file"] = str(folder / expand_home(values["identity_file"]))
         if "jump" in values:  # as ssh's ProxyJump: an empty list is an explicit none
             values["jump"] = tuple(_hops(values["jump"])) or ("none",)
         if "ignore" in values:
@@ -183,7 +183,7 @@ class _Reader:
     def _check_ways(self, key: str, values: Mapping[str, Any]) -> None:
         """Find too many jump hosts and homes of unknown users; the rest is known once ssh_config is read."""
         try:
-            at_home(values.get("identity_file", "/"))
+            expand_home(values.get("identity_file", "/"))
         except BadInput as error:
             self._mistake(f"{key}.identity_file", error.message)
         if len(tuple(_hops(values.get("jump", ())))) > MAX_JUMPS:

@@ -14,7 +14,7 @@ _LONGEST = 120
 Row: TypeAlias = "tuple[str, ...]"
 
 
-def host_range(hosts: Iterable[str]) -> str:
+def format_host_range(hosts: Iterable[str]) -> str:
     """Return "l40s-[01-07],titan" for host names; names that are not node-set syntax stay as they are.
 
     ClusterShell reads it. Its own folding takes time that grows with the square of the number of hosts whose
@@ -39,13 +39,13 @@ def host_range(hosts: Iterable[str]) -> str:
 
 
 def fold_hosts(hosts: Iterable[str]) -> str:
-    """Return `host_range`, cut with the number of hosts where it is longer than a line; for messages."""
+    """Return `format_host_range`, cut with the number of hosts where it is longer than a line."""
     return _fold_hosts(tuple(hosts))
 
 
 @lru_cache(maxsize=512)
 def _fold_hosts(hosts: tuple[str, ...]) -> str:
-    whole = host_range(hosts)
+    whole = format_host_range(hosts)
     if len(whole) <= _LONGEST:
         return whole
     begin = whole[: max(1, whole.rfind(",", 0, _LONGEST))]

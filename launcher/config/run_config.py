@@ -29,7 +29,7 @@ from launcher.config.yaml_tree import ConfigIssues, YamlNode, is_typed, nearest
 from launcher.engines.base import ENGINES
 from launcher.engines.command_line.parsed_command import ParsedCommand, require_values
 from launcher.errors import CommandRefused
-from launcher.local.home import at_home
+from launcher.local.home import expand_home
 from launcher.local.small_files import read_small_text
 from preflight import regex as re
 from preflight.decide.input_paths import find_input_paths
@@ -82,7 +82,7 @@ def load_run_config(name_or_path: str, overrides: Overrides | None = None) -> Ru
     if path.parts[0] != ".." or "/" in name_or_path:
         return _with_local_inputs(found)
     base = path.parents[1]  # found by its name in a folder above
-    sync = found.sync and replace(found.sync, source=str(base / at_home(found.sync.source)))
+    sync = found.sync and replace(found.sync, source=str(base / expand_home(found.sync.source)))
     return _with_local_inputs(replace(found, base=base, sync=sync))
 
 
@@ -174,7 +174,7 @@ def _validated(
 
 def _with_local_inputs(found: RunConfig) -> RunConfig:
     """Return a run config with the paths in its arguments that this machine has and answers for."""
-    tree = Path(at_home(found.sync.source)) if found.sync is not None else found.base
+    tree = Path(expand_home(found.sync.source)) if found.sync is not None else found.base
     start, has = tree / found.job.subdirectory, list[str]()
 
     def look(paths: Iterable[str]) -> None:
@@ -256,7 +256,7 @@ def _is_override(item: YamlNode | None) -> bool:
 def _script_here(root: YamlNode, folder: Path, data: dict[str, Any], mistakes: ConfigIssues) -> Path | None:
     if not data.get("send_script") or "script" not in data:
         return None
-    here = folder / at_home(data["script"])
+    here = folder / expand_home(data["script"])
     if not here.is_file():
         entry = cast("dict[str, YamlNode]", root.value)["script"]
         mistakes.add(entry, f"{here}: no such local file, which send_script: true needs")

@@ -42,7 +42,7 @@ from launcher.config.value_types import (
 from launcher.config.via_options import VIA
 from launcher.config.yaml_tree import YamlNode, hint_nearest, nearest
 from launcher.engines.base import SELECTABLE
-from launcher.error_codes import host_codes
+from launcher.error_codes import list_host_codes
 from preflight.job import DEFAULT_MAIN_PORT
 
 GUARD_MODES = ("stop", "warn", "off")
@@ -55,7 +55,7 @@ def _read_code(item: YamlNode) -> str:
     from preflight.checks.explain import list_codes  # noqa: PLC0415 - the checks are loaded only where one is named
 
     code = item.text.upper()
-    known = list_codes(host_codes())
+    known = list_codes(list_host_codes())
     if code not in known:
         raise ValueError(
             f"a check's code such as PROC001 (gpulaunch checks lists them){hint_nearest(code, tuple(known))}"

@@ -31,7 +31,7 @@ _SYNC = (
 )
 
 
-def tree_place(name: str) -> str:
+def choose_tree_dir(name: str) -> str:
     """Return the directory of a tree of that name, on a host without a workdir."""
     return posixpath.join("~/gpulaunch", name)
 
@@ -57,7 +57,7 @@ def build_config_for_script(words: Sequence[str], overrides: Overrides) -> RunCo
     if is_config_name(script):
         raise BadInput(f"{script} is a run config, not a script", f"gpulaunch run --config {script}")
     if not Path(script).is_file():
-        raise absent_script(script, f"{PLACES_OF_WORDS}, a run config after --config; {_ON_HOSTS}")
+        raise explain_absent_script(script, f"{PLACES_OF_WORDS}, a run config after --config; {_ON_HOSTS}")
     return config
 
 
@@ -83,7 +83,7 @@ def refuse_shell_script(script: str, command: str) -> None:
         raise BadInput(f"{script} is a {what}, expected a Python script", fix)
 
 
-def absent_script(script: str, fix: str) -> BadInput:
+def explain_absent_script(script: str, fix: str) -> BadInput:
     """Return the error for a script that does not exist, with one spelled alike. Raises FileNotFoundError."""
     path = Path(script)
     if not path.is_absolute():
@@ -112,14 +112,14 @@ def build_config_for_command(words: Sequence[str], overrides: Overrides) -> RunC
         )
     program = config.job.command.executable
     if "/" in program and Path(program).is_dir():
-        raise absent_script(program, "")
+        raise explain_absent_script(program, "")
     if "/" in program and Path(program).is_file() and not os.access(program, os.X_OK):
         raise BadInput(
             f"{program} is not executable",
             f"chmod +x {shlex.quote(program)}; or name its interpreter: -- bash {shlex.quote(program)}",
         )
     if script and not (config.job.send_script or overrides.sets("send_script") or Path(script).is_file()):
-        raise absent_script(script, f"cd to where the command is typed today; {_ON_HOSTS}")
+        raise explain_absent_script(script, f"cd to where the command is typed today; {_ON_HOSTS}")
     return config
 
 
@@ -169,7 +169,7 @@ def _refuse_neighbours(config: RunConfig) -> None:
         what = f"only {job.script}" if job.script else "nothing"
         raise BadInput(
             f"the command needs {name_first(names, _NAMED)}, and {what} would be sent to the hosts",
-            _SYNC.format(target=tree_place(Path.cwd().name)),
+            _SYNC.format(target=choose_tree_dir(Path.cwd().name)),
         )
 
 
@@ -188,5 +188,5 @@ def _refuse_lone(script: Path) -> None:
         return
     raise BadInput(
         f"{script} imports {name_first(modules, _NAMED)}, but only {script} itself would be sent",
-        _SYNC.format(target=tree_place(Path.cwd().name)),
+        _SYNC.format(target=choose_tree_dir(Path.cwd().name)),
     )

@@ -38,7 +38,7 @@ def config_yaml(world: World, node: NodeSetup) -> str:
         "same_network": False,
         "use_cpu": node.on_cpu and not many,  # with distributed_type it would start one process only
     }
-    if not deepspeed_file(theirs):  # else the precision is in that file, and accelerate refuses both
+    if not find_deepspeed_file(theirs):  # else the precision is in that file, and accelerate refuses both
         rows["mixed_precision"] = world.mixed_precision
     if many:
         rows |= {"main_process_ip": world.main_address, "main_process_port": world.main_port}
@@ -53,7 +53,7 @@ def has_strategy(config: Mapping[str, Any]) -> bool:
     return config.get("distributed_type") in STRATEGIES.values()
 
 
-def deepspeed_file(config: Mapping[str, Any]) -> str:
+def find_deepspeed_file(config: Mapping[str, Any]) -> str:
     """Return the DeepSpeed file of every host that keys name, "" without one; its precision counts alone."""
     if config.get("distributed_type") != "DEEPSPEED":
         return ""

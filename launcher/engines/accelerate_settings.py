@@ -19,7 +19,7 @@ from launcher.engines.command_line.parsed_command import OptionUse, Request
 from launcher.engines.command_line.tables.names import names
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
-from preflight.probes.request import hugging_face_home
+from preflight.probes.request import find_hugging_face_home
 
 Section: TypeAlias = Mapping[str, Any]
 
@@ -155,7 +155,7 @@ def with_options(settings: AccelerateSettings, kept: Iterable[OptionUse]) -> Acc
     return replace(settings, strategy=strategy, sections=sections, keys=keys)
 
 
-def section_options(kept: Iterable[OptionUse]) -> tuple[OptionUse, ...]:
+def select_section_options(kept: Iterable[OptionUse]) -> tuple[OptionUse, ...]:
     """Return the options that `with_options` takes over; the others go to `accelerate launch` itself."""
     return tuple(
         use
@@ -277,6 +277,6 @@ def _option_value(use: OptionUse) -> object:
 
 def default_config_paths(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return where accelerate's config_args.py (`cache_dir`) looks for a default file: the first counts."""
-    home = hugging_face_home(environ)
+    home = find_hugging_face_home(environ)
     files = ("default_config.yaml", "default_config.json")
     return tuple(posixpath.join(home, "accelerate", name) for name in files)

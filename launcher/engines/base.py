@@ -12,7 +12,7 @@ is the script's command line as `python` itself would take it (`SCRIPT args...`,
 script's, whatever it looks like.
 - `start_launcher.py` is `launcher/onhost/start_launcher.py`: `start_launcher.py -m MODULE args...` becomes a
 launcher of ranks as `python -m` would, in less CPU.
-- `expected.json` in the run directory is what the ranks must find (see `expected`).
+- `expected.json` in the run directory is what the ranks must find (see `render_expected`).
 - GPULAUNCH_MASK=1: rank/ narrows CUDA_VISIBLE_DEVICES to its LOCAL_RANK-th entry before torch is imported.
 """
 
@@ -79,7 +79,7 @@ class Engine(Protocol):
         """Return the node's launcher command."""
 
     def environment(self, world: World, node: NodeSetup) -> dict[str, str]:
-        """Return what its launcher needs in the environment beside `common_environment`."""
+        """Return what its launcher needs in the environment beside `build_environment`."""
 
     def files(self, world: World, node: NodeSetup) -> tuple[tuple[str, str], ...]:
         """Return the files that its launcher reads, as (name below the run directory, text); () for none."""
@@ -119,7 +119,7 @@ def opens_port(engine: str, world_size: int) -> bool:
     return world_size > 1 or (engine in ENGINES and ENGINES[engine].opens_port_alone)
 
 
-def common_environment(world: World, node: NodeSetup) -> dict[str, str]:
+def build_environment(world: World, node: NodeSetup) -> dict[str, str]:
     """Return what every launcher needs in its environment besides the host's own and the user's."""
     env = {
         "GPULAUNCH_RUN_ID": world.run_id,
@@ -145,7 +145,7 @@ def torch_settings(world: World, node: NodeSetup) -> tuple[str, ...]:
     return (*settings, *node.launcher_args)
 
 
-def expected(world: World, node: NodeSetup) -> str:
+def render_expected(world: World, node: NodeSetup) -> str:
     """Return expected.json: what each rank of the node must find itself to be, or the launch is stopped."""
     gpus = [slot.gpu_uuid for slot in node.ranks.slots]
     facts: Mapping[str, object] = {

@@ -8,7 +8,7 @@ from launcher.config.inventory import HostEntry
 from launcher.errors import AgentProtocolError, HostError
 from launcher.follow import protocol
 from launcher.remote.shell_errors import explain_no_answer
-from launcher.text import last_lines
+from launcher.text import tail_lines
 from launcher.transports.base import Connection, Stream
 
 Answer = TypeVar("Answer")
@@ -54,7 +54,7 @@ def read_next_frame(
             noise, status = reader.preamble, stream.wait(1.0)
             refusal = explain_no_answer(entry.name, entry.python, status, stderr=stderr, noise=noise)
             raise refusal or HostError(
-                entry.name, f"it ended without an answer: {last_lines(stderr or noise)}"
+                entry.name, f"it ended without an answer: {tail_lines(stderr or noise)}"
             )
         try:
             for frame in reader.feed(data or b""):

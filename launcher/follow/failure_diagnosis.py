@@ -9,7 +9,7 @@ from launcher.exit_codes import ExitCode
 from launcher.follow.failures import Failure
 from launcher.follow.outcome import Outcome
 from launcher.follow.suggested_commands import list_places, with_run_commands
-from launcher.local.importable_modules import own_modules
+from launcher.local.importable_modules import list_own_modules
 from launcher.rundir.log_store import LogStore
 from launcher.safe_json import read_mapping, read_number
 from launcher.text import one_line, sanitize
@@ -140,7 +140,7 @@ def diagnose_kept_run(logs: "Sequence[Log]", failure: Failure | None) -> Diagnos
     from preflight.diagnosis.diagnose import diagnose_logs  # noqa: PLC0415 - as above
     from preflight.diagnosis.host_evidence import Context  # noqa: PLC0415 - as above
 
-    everything = diagnose_logs(logs, Context(own_modules=own_modules(Path.cwd())))
+    everything = diagnose_logs(logs, Context(own_modules=list_own_modules(Path.cwd())))
     if failure is None:
         return everything
     if failure.hung:
@@ -171,9 +171,9 @@ def _unwritten(failure: Failure, logs: "Sequence[Log]") -> "tuple[Log, ...]":
 
 def _without_own_end(found: Diagnosis) -> Diagnosis:
     """Return a diagnosis without what our own SIGTERM made the logs of a hung run end with."""
-    from preflight.diagnosis.signatures.table import CausalDepth, signature  # noqa: PLC0415 - as above
+    from preflight.diagnosis.signatures.table import CausalDepth, find_signature  # noqa: PLC0415 - as above
 
-    rows = ((cause, signature(cause.code)) for cause in found.causes if cause.slug != UNKNOWN)
+    rows = ((cause, find_signature(cause.code)) for cause in found.causes if cause.slug != UNKNOWN)
     causes = tuple(cause for cause, row in rows if row is None or row.depth <= CausalDepth.GENERAL)
     verdict = causes[0].slug if causes else BENIGN if found.verdict == BENIGN else UNKNOWN
     return replace(found, verdict=verdict, causes=causes)
@@ -191,6 +191,6 @@ def _context(failure: Failure) -> "Context":
         kernel_logs=kernel,
         room=failure.room,
         exit_codes=() if failure.code is None else (failure.code,),
-        own_modules=own_modules(Path.cwd()),
+        own_modules=list_own_modules(Path.cwd()),
         early_end=failure.early_end,
     )

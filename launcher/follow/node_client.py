@@ -48,9 +48,9 @@ from launcher.remote.shell_errors import explain_no_answer
 from launcher.rundir.end_state import explain_stall
 from launcher.rundir.event_schema import is_time, validate_event
 from launcher.rundir.state_schema import validate_answer, validate_frame, validate_state
-from launcher.text import last_lines, one_line
+from launcher.text import one_line, tail_lines
 from launcher.transports.base import Connection, Stream
-from launcher.transports.ssh.ssh_command import login_line
+from launcher.transports.ssh.ssh_command import format_login
 
 EVENTS = "events.jsonl"
 LINES = (EVENTS, "usage.jsonl")  # JSON, a document a line; all else is output
@@ -92,7 +92,7 @@ class NodeClient(threading.Thread):
         self.host = node.host
         self._node = node
         self._open_connection = open_connection
-        self.login = ""  # once it was reached, see login_line
+        self.login = ""  # once it was reached, see format_login
         self._start_request = None if isinstance(start, ResumePoint) else start
         known = start if isinstance(start, ResumePoint) else ResumePoint()
         self._patience_s = patience_s
@@ -247,7 +247,7 @@ class NodeClient(threading.Thread):
         on_answer: Callable[[dict[str, Any]], None],
     ) -> None:
         """Send the request, then carry frames one way and words the other until the link ends."""
-        self.login = login_line(connection)
+        self.login = format_login(connection)
         stream = connection.start(argv)
         try:
             stream.write(body)
@@ -299,7 +299,7 @@ class NodeClient(threading.Thread):
             if refusal is not None:
                 self._may_run = False
                 return refusal
-        said = last_lines(stderr or noise or b"")
+        said = tail_lines(stderr or noise or b"")
         if status is not None:  # its program has ended, too: what it has not made by now it never will
             self._late_s = 0.0
             said = said or f"its program {describe_exit_code(status)}"

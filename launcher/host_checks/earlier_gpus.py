@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from launcher.config.inventory import HostEntry
-from launcher.local.user import user_at_machine
+from launcher.local.user import format_user_at_machine
 from launcher.planning.run_record import RunRecord, read_run_records
 from launcher.remote.agent import GatherResult
 from launcher.text import count_noun
@@ -35,5 +35,5 @@ def _earlier_gpus(hosts: dict[str, HostEntry]) -> Iterator[tuple[str, str]]:
 def _is_same(entry: HostEntry, earlier: HostEntry, record: RunRecord) -> bool:
     """Whether a name means the same machine as in a record; a home directory may be shared by several."""
     if entry.is_local:
-        return record.started_by == user_at_machine()
+        return record.started_by == format_user_at_machine()
     return (entry.address, entry.port) == (earlier.address, earlier.port)

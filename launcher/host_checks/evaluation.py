@@ -14,7 +14,7 @@ from pathlib import Path
 from launcher.config.host_access_args import complete_commands
 from launcher.config.host_ranges import expand_or_empty, split_ranges
 from launcher.config.inventory import HostEntry
-from launcher.config.node_sets import fold_hosts, host_range
+from launcher.config.node_sets import fold_hosts, format_host_range
 from launcher.config.slurm_options import is_inside_job
 from launcher.engines.choice import choose_engine
 from launcher.errors import GpulaunchError, HostError
@@ -199,9 +199,9 @@ def _not_collected(facts: Mapping[str, HostFacts], job: Job) -> tuple[str, ...]:
 def name_others(entries: Sequence[HostEntry], bad: Collection[str]) -> str:
     """Return how a launch takes the hosts that are not bad, "" where there are none or Slurm gives them."""
     main, *others = names = [entry.name for entry in entries if entry.name not in bad] or [""]
-    good = host_range(names)
+    good = format_host_range(names)
     if good and main not in expand_or_empty(split_ranges(good)[0])[:1]:  # the main host stays the first
-        good = ",".join(filter(None, (main, host_range(others))))
+        good = ",".join(filter(None, (main, format_host_range(others))))
     without = fold_hosts(bad) if len(bad) <= _MOST_NAMED else count_noun(len(bad), "host")
     return f"without {without}: --hosts {shlex.quote(good)}" if good and not is_inside_job() else ""
 

@@ -14,7 +14,7 @@ from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError
 from launcher.local.home import user_state_dir
 from launcher.local.safe_paths import read_own_file, write_below
-from launcher.remote.earlier_facts import EarlierFacts, parts_to_keep, select_young_part
+from launcher.remote.earlier_facts import EarlierFacts, select_reusable_parts, select_young_part
 from launcher.safe_json import loads
 from launcher.terminal.json_text import lay_out_json
 from preflight.facts.host import HostFacts
@@ -50,7 +50,7 @@ class FactCache:
         try:
             for entry in entries:
                 host, name = facts.get(entry.name), _file_name(entry)
-                kept = None if host is None else parts_to_keep(host, self._load(name)[0], now)
+                kept = None if host is None else select_reusable_parts(host, self._load(name)[0], now)
                 if kept is not None:
                     write_below(self._directory, name, lay_out_json(encode(kept), depth=1) + "\n")
                     del self._loaded[name]

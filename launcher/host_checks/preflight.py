@@ -24,12 +24,12 @@ from launcher.remote.fanout import WIDTH
 from launcher.remote.pair_reachability import MOST_HOSTS, probe_pairs
 from launcher.remote.reachability import StartProgram, probe_reachability
 from launcher.remote.shards.count import choose_shard_count
-from preflight.decide.deepspeed_config import offload_path
-from preflight.decide.input_paths import find_input_paths, path_on_host
+from preflight.decide.deepspeed_config import find_offload_path
+from preflight.decide.input_paths import find_input_paths, resolve_host_path
 from preflight.facts.host import HostFacts, Reach
 from preflight.job import Job
 from preflight.probes.request import ENV_NAMES, SECRET_NAMES
-from preflight.probes.script_imports import imported_names
+from preflight.probes.script_imports import list_imported_names
 
 FREE_PORTS = 4  # that each host proves free: one in place of the main port, others if it is stolen
 _OF_GPUS = ("cuda", "gpus", "driver")  # ranks on the CPU wait for no driver that hangs
@@ -123,10 +123,10 @@ def build_agent_request(entry: HostEntry, job: Job, options: PreflightOptions | 
     paths = {"workdir": workdir, "hf_cache": "", "tmp": "", "run_dir": ""}
     if job.output:
         paths["output"] = job.output_in(workdir)
-    if offload := offload_path(job.deepspeed):
+    if offload := find_offload_path(job.deepspeed):
         paths["offload"] = posixpath.join(workdir, offload)
     for number, given in enumerate(find_input_paths(job)):
-        paths[f"input:{number}"] = path_on_host(given, workdir)
+        paths[f"input:{number}"] = resolve_host_path(given, workdir)
     how = options or PreflightOptions()
     earlier = None if how.cache is None else how.cache.earlier(entry)
     env = {**entry.env, **job.env}
@@ -154,7 +154,7 @@ def _modules_to_find(
     if script is None:
         return None
     try:
-        names = imported_names(script.text)
+        names = list_imported_names(script.text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
     if tree is None:

@@ -55,7 +55,7 @@ def encode_merged_finding(merged: MergedFinding) -> dict[str, Any]:
     return {**encode_finding(merged.finding), "subjects": list(merged.subjects), "count": merged.count}
 
 
-def verdict(findings: tuple[Finding, ...]) -> str:
+def find_worst_severity(findings: tuple[Finding, ...]) -> str:
     """Return the weightiest severity of what was not ignored; "pass" when there is nothing."""
     severities = [finding.severity for finding in findings if not finding.ignored]
     return max(severities, key=_RISING.index, default=Severity.PASS).value
@@ -66,7 +66,7 @@ def encode_host(result: PreflightResult, name: str, *, facts: bool) -> dict[str,
     mine = result.of(name)
     known = result.facts.get(name)
     shown: dict[str, Any] = {
-        "verdict": verdict(mine),
+        "verdict": find_worst_severity(mine),
         "reached": known is not None,
         "findings": [
             encode_merged_finding(each)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, groupby
 
-from launcher.config.node_sets import fold_hosts, host_range
+from launcher.config.node_sets import fold_hosts, format_host_range
 from launcher.host_checks.merged_findings import merge_findings
 from launcher.host_checks.result import LaunchPreview, PreflightResult
 from launcher.terminal.cell_width import Span, StyledLine
@@ -164,7 +164,7 @@ def render_report(
     folded = group_findings(finding for finding in result.findings if finding not in repeated)
     if verbose:
         yield from _quiet_lines(result, quiet)
-        yield from chain.from_iterable(_lines_by_group(folded, host_range))
+        yield from chain.from_iterable(_lines_by_group(folded, format_host_range))
     else:
         yield from _fit(list(_quiet_lines(result, quiet)), folded, _MOST_ROWS - sum(map(_rows, end)))
     yield from end

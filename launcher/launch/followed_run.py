@@ -15,7 +15,7 @@ from launcher.follow.phases import Phase
 from launcher.follow.run_state import RunState
 from launcher.launch.reporter import RunReporter
 from launcher.launch.signals import SignalCounter, capture_signals
-from launcher.local.user import user_at_machine
+from launcher.local.user import format_user_at_machine
 from launcher.rundir.layout import read_kept_source
 from launcher.rundir.log_store import LogStore
 from launcher.terminal.screen import Screen
@@ -88,7 +88,7 @@ class FollowedRun:
 
     def _stop_run(self, by: str) -> None:
         """Stop the run for a signal; the second time at once."""
-        self._handle_event(Interrupted(by, user_at_machine()))
+        self._handle_event(Interrupted(by, format_user_at_machine()))
         self._screen.stop(at_once=self._stop_deadline.pressed)
 
     def _detach_followers(self) -> None:

@@ -93,7 +93,7 @@ def check_in_turn(
         return replace(prepared, launch=replace(prepared.launch, on_started=lambda _: waiting.close()))
 
 
-def lost_the_gpus(outcome: Outcome) -> bool:
+def has_lost_gpus(outcome: Outcome) -> bool:
     """Return whether nothing was started because another run claimed a GPU after the check."""
     return outcome.verdict == "aborted" and bool(_LOST.match(outcome.why))
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from launcher.version import version
+from launcher.version import read_version
 from preflight.facts.script import CodeLocation
 from preflight.script.lint import LintFinding, LintResult
 from preflight.script.rules.registry import RULES, Level
@@ -44,12 +44,12 @@ def lint_json(results: Sequence[LintResult]) -> dict[str, Any]:
     }
 
 
-def sarif(results: Sequence[LintResult]) -> dict[str, Any]:
+def render_sarif(results: Sequence[LintResult]) -> dict[str, Any]:
     """Return findings as SARIF 2.1.0."""
     codes = sorted({item.code for result in results for item in result.findings})
     driver = {
         "name": "gpulaunch",
-        "version": version(),
+        "version": read_version(),
         "rules": [{"id": code, "shortDescription": {"text": RULES[code].title}} for code in codes],
     }
     found = [_sarif_result(item) for result in results for item in result.findings if item.part_of is None]

@@ -8,14 +8,14 @@ _RESERVE = 256  # for what is not a host: modules, logs, pipes
 _SHORT_OF = frozenset({errno.EMFILE, errno.ENFILE})
 
 
-def descriptor_limit() -> int:
+def read_descriptor_limit() -> int:
     """Return the soft limit of descriptors."""
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
-def spare_descriptors() -> int:
+def count_spare_descriptors() -> int:
     """Return how many descriptors hosts may take together, which may be none."""
-    return descriptor_limit() - _RESERVE
+    return read_descriptor_limit() - _RESERVE
 
 
 def raise_descriptor_limit(needed: int) -> None:
@@ -33,9 +33,9 @@ def raise_descriptor_limit(needed: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-def bounded_width(width: int) -> int:
+def limit_width(width: int) -> int:
     """Return how many hosts may be connected at once for one question: `width`, or a quarter of the limit."""
-    return min(width, max(1, descriptor_limit() // 4))
+    return min(width, max(1, read_descriptor_limit() // 4))
 
 
 def is_exhausted(error: BaseException) -> bool:

@@ -48,7 +48,7 @@ class Places:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold a place, which `released_place` lends; several kinds are taken in the same order."""
+        """Hold a place, which `release_place` lends; several kinds are taken in the same order."""
         outer: tuple[Places, ...] = getattr(_current, "places", ())
         with self._free:
             _current.places = (*outer, self)
@@ -108,7 +108,7 @@ class Wait:
 
 
 @contextmanager
-def released_place(awaited: Awaited = CONNECTION) -> Iterator[Wait]:
+def release_place(awaited: Awaited = CONNECTION) -> Iterator[Wait]:
     """Give this thread's places to others while it waits for a host; no place is held: nothing happens."""
     places: tuple[Places, ...] = getattr(_current, "places", ())
     wait = Wait(awaited, places)

@@ -11,7 +11,7 @@ class DamagedGzipError(ValueError):
     """What is compressed is damaged, cut or too large; the text says which."""
 
 
-def unpacked(data: bytes) -> bytes:
+def decompress_gzip(data: bytes) -> bytes:
     """Return data as they are, or unpacked where they are of gzip. Raises DamagedGzipError."""
     if not data.startswith(_MAGIC):
         return data

@@ -8,7 +8,7 @@ from pathlib import Path
 from launcher.errors import BadInput
 
 
-def at_home(path: str | Path) -> Path:
+def expand_home(path: str | Path) -> Path:
     """Return a path with its `~` or `~USER` replaced. Raises BadInput where there is no such user or home."""
     try:
         given = Path(path)
@@ -25,26 +25,26 @@ def at_home(path: str | Path) -> Path:
         ) from None
 
 
-def from_home(path: str) -> str:
+def abbreviate_home(path: str) -> str:
     """Return an absolute local path as `~/...` where it lies in the user's home directory."""
     try:
-        return f"~/{Path(path).relative_to(home())}"
+        return f"~/{Path(path).relative_to(find_home())}"
     except (ValueError, BadInput):
         return path
 
 
 def shorten_path(path: str) -> str:
     """Return the shortest spelling of an absolute local path, for a command to type in this directory."""
-    spellings = [from_home(path), path]
+    spellings = [abbreviate_home(path), path]
     with suppress(OSError, ValueError):  # a directory that was deleted; a path elsewhere
         inside = str(Path(path).relative_to(Path.cwd()))
         spellings.append(f"./{inside}" if inside.startswith(("-", "~")) else inside)
     return min(spellings, key=len)
 
 
-def home() -> Path:
+def find_home() -> Path:
     """Return the user's local home directory. Raises BadInput where there is none."""
-    return at_home("~")
+    return expand_home("~")
 
 
 def user_cache_dir() -> Path:
@@ -64,4 +64,4 @@ def user_state_dir() -> Path:
 
 def _directory(variable: str, below_home: str) -> Path:
     base = os.environ.get(variable, "")  # the specification: a relative path is invalid and ignored
-    return (Path(base) if base.startswith("/") else home() / below_home) / "gpulaunch"
+    return (Path(base) if base.startswith("/") else find_home() / below_home) / "gpulaunch"

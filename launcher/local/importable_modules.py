@@ -7,7 +7,7 @@ _MOST_ENTRIES = 2000
 _MOST_INSIDE = 200
 
 
-def own_modules(directory: Path) -> frozenset[str]:
+def list_own_modules(directory: Path) -> frozenset[str]:
     """Return the names under which scripts started in `directory`, or in its src/, import its own files.
 
     A directory counts where it holds a Python file, itself or one level below. What cannot be read has none.

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 
-def installed_version(name: str) -> str:
+def read_installed_version(name: str) -> str:
     """Return a distribution's version, from the name of its metadata; "" where not exactly one is found.
 
     importlib.metadata reads mail headers and archives: its import alone costs 20 ms.

@@ -10,7 +10,7 @@ RUNS = "gpulaunch-runs"
 _MOST = 40
 
 
-def folders_up() -> tuple[Path, ...]:
+def list_folders_up() -> tuple[Path, ...]:
     """Return the current folder and those above it in which a project's files count, nearest first.
 
     It ends at git's root, at the user's home and at the root of a file system. A folder of another user, or
@@ -42,7 +42,7 @@ def local_runs_dir() -> Path:
     It is beside the nearest `gpulaunch/` with run configs, unless a nearer folder has one already; else in
     the working directory.
     """
-    for folder in folders_up():
+    for folder in list_folders_up():
         if (folder / RUNS).is_dir() or holds_configs(folder):
             return folder / RUNS
     return Path(RUNS)
@@ -56,4 +56,4 @@ def holds_configs(folder: Path) -> bool:
 
 def find_up(name: str) -> Path | None:
     """Return the nearest regular file of a name in these folders."""
-    return next((folder / name for folder in folders_up() if (folder / name).is_file()), None)
+    return next((folder / name for folder in list_folders_up() if (folder / name).is_file()), None)

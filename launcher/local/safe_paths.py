@@ -1,6 +1,6 @@
 """Paths below a directory. Names from hosts, records and local links never choose another place.
 
-Every file that is written under a name from elsewhere goes through `path_below`: the name is plain, nothing
+Every file that is written under a name from elsewhere goes through `join_below`: the name is plain, nothing
 on the way is a link, and the place is proven to lie in the directory that was meant. The directory itself is
 the user's own word, so it may be or contain a link.
 """
@@ -20,7 +20,7 @@ PRIVATE_FILE = 0o600
 _LONGEST_NAME = 255
 
 
-def path_below(directory: Path, name: str) -> Path:
+def join_below(directory: Path, name: str) -> Path:
     """Return the path of a name below a directory. Raises PathRefused when it could lead elsewhere.
 
     `name` is relative, its parts joined by "/"; what does not exist yet is fine, and is not made.
@@ -43,7 +43,7 @@ def path_below(directory: Path, name: str) -> Path:
     return place
 
 
-def nearest_existing(path: Path) -> Path:
+def find_nearest_existing(path: Path) -> Path:
     """Return the path, or the nearest of its parents that exists, be it a directory or not."""
     return next((place for place in (path, *path.parents) if os.access(place, os.F_OK)), Path("/"))
 
@@ -62,7 +62,7 @@ def access_errno(path: Path, mode: int) -> int:
 
 def make_directory(directory: Path, name: str = "") -> Path:
     """Make a directory and its parents, new ones for its user only. Raises OSError and PathRefused."""
-    path = path_below(directory, name) if name else directory
+    path = join_below(directory, name) if name else directory
     missing = []
     for place in (path, *path.parents):
         if place.is_dir():
@@ -84,14 +84,14 @@ def make_directory(directory: Path, name: str = "") -> Path:
 
 def open_below(directory: Path, name: str, flags: int) -> int:
     """Open a file and make its parents, for its user only. Raises OSError, and PathRefused."""
-    path = path_below(directory, name)
+    path = join_below(directory, name)
     make_directory(directory, name.rpartition("/")[0])
     return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, PRIVATE_FILE)
 
 
 def write_below(directory: Path, name: str, text: str) -> Path:
     """Write a file atomically below a directory, for its user; return it. Raises OSError, PathRefused."""
-    path = path_below(directory, name)
+    path = join_below(directory, name)
     make_directory(directory, name.rpartition("/")[0])
     fresh = path.with_name(f".{os.urandom(8).hex()}.new")
     try:

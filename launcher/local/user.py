@@ -6,7 +6,7 @@ import os
 from launcher.errors import BadInput
 
 
-def login_name() -> str:
+def read_login_name() -> str:
     """Return the name that ssh logs in with if none is given. Raises BadInput for a user without a name."""
     try:
         return getpass.getuser()
@@ -17,14 +17,14 @@ def login_name() -> str:
         ) from None
 
 
-def user_name() -> str:
+def read_user_name() -> str:
     """Return the user's name, or the number of one without a name."""
     try:
-        return login_name()
+        return read_login_name()
     except BadInput:
         return str(os.getuid())
 
 
-def user_at_machine() -> str:
+def format_user_at_machine() -> str:
     """Return `ada@laptop`."""
-    return f"{user_name()}@{os.uname().nodename}"
+    return f"{read_user_name()}@{os.uname().nodename}"

@@ -21,7 +21,7 @@ import sys
 import time
 from typing import Any, Dict, List, Set
 
-from preflight.probes.namespaces import namespace_pids, own_namespace, pid_is_taken, proc_is_ours
+from preflight.probes.namespaces import is_own_proc, is_pid_taken, read_namespace_pids, read_own_namespace
 
 from .answer import print_answer
 from .procfs import is_alive, read_stat, read_text
@@ -55,9 +55,9 @@ def live_reason(pid: int, mark: str) -> str:
     try:
         with open("/proc/%d/environ" % pid, "rb") as file:
             marks = file.read(1 << 20).split(b"\0")
-        inside = len(namespace_pids(pid)) == 1
+        inside = len(read_namespace_pids(pid)) == 1
         with open("/proc/sys/kernel/random/boot_id") as boot:
-            here = [boot.read().strip(), own_namespace("pid"), own_namespace("time")]
+            here = [boot.read().strip(), read_own_namespace("pid"), read_own_namespace("time")]
     except (FileNotFoundError, ProcessLookupError):
         return "gone"
     except OSError as error:
@@ -75,7 +75,7 @@ def live_reason(pid: int, mark: str) -> str:
 def exists(pid: int, start_ticks: int) -> bool:
     """Return whether a process with this pid exists, including one that /proc does not show."""
     found = read_stat(pid)
-    if found is None and pid_is_taken(pid):
+    if found is None and is_pid_taken(pid):
         found = read_stat(pid)  # not None: it has started since
         return found is None or is_alive(found, start_ticks)
     return is_alive(found, start_ticks)
@@ -114,7 +114,7 @@ class ProcessHandle:
 
     def open(self, untouchable: Set[int]) -> None:
         """Open the process and verify that it is the selected one."""
-        if not proc_is_ours():
+        if not is_own_proc():
             self.result = "skipped: /proc is that of another PID namespace"
             return
         if hasattr(os, "pidfd_open"):

@@ -18,7 +18,7 @@ import os
 import time
 from typing import Any, Optional
 
-from preflight.probes.cgroup_folder import own_cgroup_folder, with_groups_above
+from preflight.probes.cgroup_folder import find_own_cgroup, list_group_folders
 
 PREFIX = "gpulaunch-"
 FRESH_S = 60.0
@@ -37,7 +37,7 @@ class Cgroup:
     @classmethod
     def make(cls, run_id: str) -> tuple[Optional["Cgroup"], str]:
         """Return a new group, or None and the reason."""
-        parent = own_cgroup_folder("cgroup2")
+        parent = find_own_cgroup("cgroup2")
         if not parent:
             return None, "no cgroup v2 is to be seen"
         path = os.path.join(parent, PREFIX + run_id)
@@ -113,7 +113,7 @@ class OomKills:
 
     def __init__(self) -> None:
         self.scope = "group"
-        v2, v1 = own_cgroup_folder("cgroup2"), own_cgroup_folder("memory")
+        v2, v1 = find_own_cgroup("cgroup2"), find_own_cgroup("memory")
         self.path = os.path.join(v2, "memory.events") if v2 else ""
         if not os.path.exists(self.path) and v1:
             self.path = os.path.join(v1, "memory.oom_control")
@@ -140,7 +140,7 @@ class OomKills:
 
 def reached_limit(directory: str) -> int:
     """Return the limit in bytes that a group, or the nearest one above it, has reached; 0 for none."""
-    for folder in with_groups_above(directory):
+    for folder in list_group_folders(directory):
         for names in NUMBERS:
             limit, peak = (read_number(os.path.join(folder, name)) for name in names)
             if limit and peak >= REACHED * limit:

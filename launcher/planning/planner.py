@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from launcher.config.inventory import HostEntry
-from launcher.engines.accelerate_config import deepspeed_file
+from launcher.engines.accelerate_config import find_deepspeed_file
 from launcher.engines.base import (
     RENDEZVOUS_TIMEOUT_S,
     RUN_DIR,
@@ -12,10 +12,10 @@ from launcher.engines.base import (
     Engine,
     NodeSetup,
     World,
-    common_environment,
-    expected,
+    build_environment,
     load_engine,
     opens_port,
+    render_expected,
 )
 from launcher.engines.choice import choose_engine
 from launcher.engines.environment import OWNED_ENV, UNSET
@@ -34,7 +34,7 @@ from preflight.checks.finding import Finding
 from preflight.decide.decision import Decision, DecisionReason, NodeRanks
 from preflight.decide.gpu_assignment import map_ranks
 from preflight.decide.gpu_signs import resolve_gpus
-from preflight.decide.precision import decide, fp8_backend
+from preflight.decide.precision import choose_fp8_backend, decide
 from preflight.decide.script_args import align_args
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
@@ -83,7 +83,7 @@ def decide_launch(
     }
     _refuse_shared_gpus(ranks)
     decision = decide({facts.host: facts for _, facts in hosts}, job, script, ranks)
-    if deepspeed_file(job.accelerate_config or {}):
+    if find_deepspeed_file(job.accelerate_config or {}):
         decision = Decision(
             "no", (DecisionReason("the precision is that of the DeepSpeed config file", "accelerate config"),)
         )
@@ -98,7 +98,9 @@ def decide_launch(
         main_address=address,
         main_port=port.port,
         mixed_precision=decision.mixed_precision,
-        fp8_backend=fp8_backend(facts for _, facts in hosts) if decision.mixed_precision == "fp8" else "",
+        fp8_backend=choose_fp8_backend(facts for _, facts in hosts)
+        if decision.mixed_precision == "fp8"
+        else "",
         rendezvous_timeout_s=job.command.rendezvous_timeout or RENDEZVOUS_TIMEOUT_S,
         engine_requested=original.engine is not None and not job.command.launched_by,
     )
@@ -217,9 +219,9 @@ def _started(job: Job, ranks: NodeRanks) -> NodeRanks:
 def _expected(job: Job, world: World, setup: NodeSetup) -> str:
     """Return expected.json; of a command, as if it were the one rank of its node."""
     if not _once_per_host(job):
-        return expected(world, setup)
+        return render_expected(world, setup)
     alone = replace(setup, first_rank=setup.node_rank, ranks=_started(job, setup.ranks))
-    return expected(replace(world, size=world.nodes), alone)
+    return render_expected(replace(world, size=world.nodes), alone)
 
 
 def _target(job: Job, sent: ScriptFile | None) -> tuple[str, ...]:
@@ -236,7 +238,7 @@ def _target(job: Job, sent: ScriptFile | None) -> tuple[str, ...]:
 def _environment(
     entry: HostEntry, facts: HostFacts, job: Job, world: World, engine: Engine, setup: NodeSetup
 ) -> dict[str, str]:
-    env = {**common_environment(world, setup), **engine.environment(world, setup), **_guard_environment(job)}
+    env = {**build_environment(world, setup), **engine.environment(world, setup), **_guard_environment(job)}
     return env | build_own_environment(entry, facts, job, nodes=world.nodes)
 
 

@@ -14,8 +14,8 @@ from launcher.config.inventory import HostEntry, check_entry
 from launcher.config.via_options import COMMAND, Via
 from launcher.errors import PathRefused
 from launcher.local.home import user_state_dir
-from launcher.local.safe_paths import path_below, remove_oldest, write_below
-from launcher.local.user import user_at_machine
+from launcher.local.safe_paths import join_below, remove_oldest, write_below
+from launcher.local.user import format_user_at_machine
 from launcher.planning.plan import NodePlan, Plan
 from launcher.rundir.run_id import is_run_id
 from launcher.text import one_line
@@ -109,7 +109,7 @@ def build_record_head(plan: Plan, node: NodePlan) -> dict[str, Any]:
         "schema": SCHEMA,
         "run_id": plan.run_id,
         "job": plan.job_name,
-        "started_by": user_at_machine(),
+        "started_by": format_user_at_machine(),
         "at": time.time(),
         "world_size": plan.world_size,
         "main_address": plan.main_address,
@@ -272,7 +272,7 @@ def note_in_record(run_id: str, *, over: bool, silent: Iterable[str] = ()) -> No
     A record that is gone, or cannot be written, stays as it is: its hosts are then asked as before.
     """
     try:
-        path = path_below(records_dir(), f"{run_id}.json")
+        path = join_below(records_dir(), f"{run_id}.json")
         record, times = json.loads(path.read_text()), path.stat()
         write_below(path.parent, path.name, json.dumps({**record, "over": over, "silent": [*silent]}) + "\n")
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # the oldest launches are forgotten first
@@ -282,7 +282,7 @@ def note_in_record(run_id: str, *, over: bool, silent: Iterable[str] = ()) -> No
 
 def delete_run_record(run_id: str) -> None:
     """Drop the record of a run that has been removed."""
-    path_below(records_dir(), f"{run_id}.json").unlink(missing_ok=True)
+    join_below(records_dir(), f"{run_id}.json").unlink(missing_ok=True)
 
 
 def list_run_ids() -> tuple[str, ...]:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from launcher.config.inventory import HostEntry
 from launcher.config.run_config import RunConfig
-from launcher.config.script_config import tree_place
+from launcher.config.script_config import choose_tree_dir
 from launcher.errors import BadInput
-from launcher.local.home import at_home
+from launcher.local.home import expand_home
 from launcher.planning.plan import ScriptFile
 
 
@@ -31,7 +31,7 @@ def find_tree(config: RunConfig) -> Path | None:
     if sync is None or (sync.to and not workdir):  # which hosts.yaml may say for each host
         return None
     inside = posixpath.relpath(workdir, sync.to) if sync.to else ""
-    return None if inside.startswith("..") else at_home(sync.source) / inside / config.job.subdirectory
+    return None if inside.startswith("..") else expand_home(sync.source) / inside / config.job.subdirectory
 
 
 def start_in_tree(
@@ -44,7 +44,7 @@ def start_in_tree(
     if config.sync is None or config.job.workdir:
         return config, entries
     if not config.sync.to:
-        there = tree_place(at_home(config.sync.source).resolve().name)
+        there = choose_tree_dir(expand_home(config.sync.source).resolve().name)
         return config, tuple(
             entry if entry.is_local or entry.workdir else replace(entry, workdir=there) for entry in entries
         )

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from launcher.config.node_sets import host_range
+from launcher.config.node_sets import format_host_range
 from launcher.rehearsal.batch_args import halve_batch
 from launcher.rehearsal.proof_store import SCHEMA
 from launcher.rehearsal.rehearse import RehearsalResult
@@ -138,7 +138,7 @@ def group_ranks(ranks: Sequence[RankVerdict]) -> list[RankGroup]:
 
 
 def _name(ranks: Sequence[RankVerdict]) -> str:
-    return f"{name_ranks(rank.rank for rank in ranks)} ({host_range(rank.host for rank in ranks)})"
+    return f"{name_ranks(rank.rank for rank in ranks)} ({format_host_range(rank.host for rank in ranks)})"
 
 
 def _merged(ranks: Sequence[RankVerdict]) -> tuple[Proof, ...]:

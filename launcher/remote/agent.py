@@ -22,14 +22,14 @@ from launcher.errors import (
     MalformedFacts,
     ProgramNotStarted,
 )
-from launcher.local.fanout_places import PROGRAM, released_place
+from launcher.local.fanout_places import PROGRAM, release_place
 from launcher.remote.agent_sessions import AgentSessions
 from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.earlier_facts import EarlierFacts, EarlierOf, fill_in
 from launcher.remote.fanout import WIDTH, fanout
 from launcher.remote.program_source import build_bootstrap_argv, compress_program, read_agent_source
 from launcher.remote.shell_errors import describe_login_check, explain_no_answer, explain_no_python
-from launcher.text import last_lines, one_line
+from launcher.text import one_line, tail_lines
 from launcher.transports.base import Connection, Stream
 from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import decode
@@ -184,7 +184,7 @@ def send_agent(stream: Stream, request: AgentRequest, *, stay: bool = False) -> 
 def read_document(stream: Stream, connection: Connection, python: str, deadline: float) -> bytes:
     """Return the answer of an agent that was sent, undecoded. Raises as `query_agent`."""
     answer, stderr = _Answer(connection.name), bytearray()
-    with released_place(PROGRAM) as wait:
+    with release_place(PROGRAM) as wait:
         while True:
             left_s = deadline - time.monotonic()
             if left_s <= 0:
@@ -336,7 +336,7 @@ def _ended_early(
         refusal = explain_no_answer(host, python, status, stderr=stderr, noise=noise, connection=connection)
         if refusal is not None:
             return refusal
-    said = last_lines(stderr)
+    said = tail_lines(stderr)
     fix = "" if answer.begun else describe_login_check(host, python, connection)
     if status == _EXIT_BAD_PAYLOAD:
         return AgentCrashed(host, f"the request did not arrive whole: {said}", fix)
@@ -348,7 +348,7 @@ def _ended_early(
 
 
 def _too_slow(connection: Connection, answer: _Answer, stderr: bytes) -> AgentTimedOut:
-    said = last_lines(stderr) or answer.noise
+    said = tail_lines(stderr) or answer.noise
     what = "a part of an answer" if answer.begun else (f"only: {said}" if said else "nothing")
     load = "is its load or its disk (NFS) the cause? Log in and look"
     # The shell that is to start the agent may wait for ever without a word.

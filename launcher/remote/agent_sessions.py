@@ -7,9 +7,9 @@ from contextlib import ExitStack, closing, suppress
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import ConnectionLost, GpulaunchError
-from launcher.local.descriptors import bounded_width, descriptor_limit, raise_descriptor_limit
+from launcher.local.descriptors import limit_width, raise_descriptor_limit, read_descriptor_limit
 from launcher.remote.fanout import WIDTH
-from launcher.remote.program_source import command_with_stdin, frame_program
+from launcher.remote.program_source import build_stdin_command, frame_program
 from launcher.transports.base import Closing, Connection, Stream
 
 MOST_KEPT = 1024  # connections that stay open, with a thread each; hosts beyond are connected to again
@@ -31,10 +31,10 @@ class AgentSessions(Closing):
     ) -> None:
         self._entries = {entry.name: entry for entry in entries}
         raise_descriptor_limit(2 * min(len(self._entries), MOST_KEPT + width))
-        self.most = max(1, min(MOST_KEPT, descriptor_limit() // 2 - 2 * width))
+        self.most = max(1, min(MOST_KEPT, read_descriptor_limit() // 2 - 2 * width))
         self._kept: dict[str, tuple[Stream, ExitStack]] = {}
         self._opener = opener
-        self._width = bounded_width(width)
+        self._width = limit_width(width)
         self._again: deque[ExitStack] = deque()
         self._lock = threading.Lock()
 
@@ -66,7 +66,7 @@ class AgentSessions(Closing):
             _close(self._again.popleft())
 
     def _begin_again(self, connection: Connection, python: str, source: bytes, payload: bytes) -> Stream:
-        argv, stdin = command_with_stdin(python, source, payload)
+        argv, stdin = build_stdin_command(python, source, payload)
         with ExitStack() as held:
             held.enter_context(connection)
             stream = held.enter_context(closing(connection.start(argv)))

@@ -125,7 +125,9 @@ def _get(answer: Mapping[str, Any], *keys: str) -> Any:
     return found
 
 
-def parts_to_keep(facts: HostFacts, before: EarlierFacts | None, now_unix: float) -> EarlierFacts | None:
+def select_reusable_parts(
+    facts: HostFacts, before: EarlierFacts | None, now_unix: float
+) -> EarlierFacts | None:
     """Return what of an answer may be used again; what it has reused keeps the time at which it was read."""
     if isinstance(facts.identity, Missing) or not facts.identity.boot_id:
         return None

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from launcher.errors import DescriptorsExhausted, GpulaunchError
 from launcher.local import fanout_places
 from launcher.local.deferral import Deferral, Deferred
-from launcher.local.descriptors import is_exhausted, raise_descriptor_limit, spare_descriptors
+from launcher.local.descriptors import count_spare_descriptors, is_exhausted, raise_descriptor_limit
 from launcher.local.fanout_places import Places
 
 Item = TypeVar("Item")
@@ -113,7 +113,7 @@ class _Crew(Generic[Item, Value]):
         self._room = self._places.width  # items that may be open
         self._most = len(todo)  # the same for good: what this machine has descriptors for
         if defers:
-            spare = spare_descriptors() - _EACH_AT_WORK * self._places.width
+            spare = count_spare_descriptors() - _EACH_AT_WORK * self._places.width
             self._most = max(self._places.width, min(self._most, spare))
         for numbered in enumerate(todo):
             self._pending.put(numbered)

@@ -88,7 +88,9 @@ def _connected(
 
     def connect(member: ListeningHost) -> tuple[Reach, ...]:
         targets = [target for target in every if target.host != member.name]
-        member.stream.write(rpc.line_of({"targets": [[target.address, target.port] for target in targets]}))
+        member.stream.write(
+            rpc.encode_line({"targets": [[target.address, target.port] for target in targets]})
+        )
         places = [(target.host, target.address, target.port) for target in targets]
         return read_reached(member.name, member.answers.next(START_S + CONNECT_TIMEOUT_S), places)
 

@@ -144,7 +144,7 @@ def frame_program(source: bytes) -> bytes:
     return b"%d\n%s" % (len(body), body)
 
 
-def command_with_stdin(
+def build_stdin_command(
     python: str, source: bytes, payload: bytes, *, name: str = "gpulaunch"
 ) -> tuple[tuple[str, ...], bytes]:
     """Return (argv, stdin) that run `source`, called `name`, on a host with `payload` on its stdin."""

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import AgentProtocolError, DescriptorsExhausted, GpulaunchError, HostError
-from launcher.local.descriptors import bounded_width
+from launcher.local.descriptors import limit_width
 from launcher.remote import rpc
 from launcher.remote.fanout import WIDTH, fanout
 from launcher.remote.program_source import read_program_source
@@ -46,7 +46,7 @@ def probe_reachability(
     """
     if not others:
         return ()
-    width = bounded_width(width)  # all of a batch are connected at once
+    width = limit_width(width)  # all of a batch are connected at once
     listener = start_listener(main, begin, address=address, port=port, callers=len(others), width=width)
     if listener.targets is None:
         return tuple(report_untried(entry, main.name, address, port, listener.refusal) for entry in others)
@@ -203,7 +203,7 @@ def _misunderstood(name: str) -> AgentProtocolError:
 
 
 def _start(begin: StartProgram, entry: HostEntry, request: dict[str, Any]) -> Stream:
-    return begin(entry.name, read_program_source("probe_connections"), rpc.line_of(request))
+    return begin(entry.name, read_program_source("probe_connections"), rpc.encode_line(request))
 
 
 def report_untried(entry: HostEntry, main: str, address: str, port: int, why: str) -> Reach:

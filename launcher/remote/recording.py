@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from launcher.errors import BadInput
-from launcher.local.gzip_data import MAX_BYTES, DamagedGzipError, unpacked
+from launcher.local.gzip_data import MAX_BYTES, DamagedGzipError, decompress_gzip
 from launcher.remote.anonymize import anonymize
-from launcher.version import version
+from launcher.version import read_version
 from preflight import regex as re
 from preflight.checks.finding import Finding
 from preflight.errors import MalformedFacts
@@ -27,7 +27,7 @@ def record_json(facts: HostFacts, findings: tuple[Finding, ...], *, masked: bool
     data = encode(facts)
     return {
         "schema": SCHEMA,
-        "gpulaunch": version(),
+        "gpulaunch": read_version(),
         "masked": masked,
         "findings": [[finding.code, finding.severity.value, finding.subject] for finding in findings],
         "facts": anonymize(data) if masked else data,
@@ -78,7 +78,7 @@ class _UnreadableError(ValueError):
 def _text(data: bytes) -> str:
     """Return the text of a file in any encoding that editors and shells choose. Raises ValueError."""
     try:
-        data = unpacked(data)
+        data = decompress_gzip(data)
     except DamagedGzipError as damage:
         raise _UnreadableError(str(damage)) from None
     encoding = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"

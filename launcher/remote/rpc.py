@@ -11,10 +11,10 @@ from typing import Any
 
 from launcher import safe_json
 from launcher.errors import AgentProtocolError, AgentTimedOut, HostError
-from launcher.local.fanout_places import PROGRAM, released_place
-from launcher.remote.program_source import command_with_stdin, read_program_source
+from launcher.local.fanout_places import PROGRAM, release_place
+from launcher.remote.program_source import build_stdin_command, read_program_source
 from launcher.remote.shell_errors import explain_no_answer
-from launcher.text import last_lines, one_line
+from launcher.text import one_line, tail_lines
 from launcher.transports.base import CommandResult, Connection, Stream
 
 MAX_ANSWER = 64 << 20  # bytes of one answer: a receiver's list of a tree's files is the longest
@@ -40,14 +40,14 @@ def call(
 
     Raises AgentProtocolError, with its last words, when it gave none, or the HostError that says why.
     """
-    argv, stdin = command_with_stdin(
-        python, read_program_source(program), line_of(request), name=f"{program}.py"
+    argv, stdin = build_stdin_command(
+        python, read_program_source(program), encode_line(request), name=f"{program}.py"
     )
     done = connection.run(argv, stdin=stdin, timeout_s=timeout_s, max_output=MAX_OUTPUT, is_whole=_has_answer)
     return find_answer(done, connection.name, python, name, connection)
 
 
-def line_of(document: Mapping[str, Any]) -> bytes:
+def encode_line(document: Mapping[str, Any]) -> bytes:
     """Return a request as programs read it."""
     return json.dumps(document).encode() + b"\n"
 
@@ -86,7 +86,7 @@ class Answers:
 
     def next(self, timeout_s: float) -> dict[str, Any]:
         """Return the next one. Raises AgentTimedOut, and what `call` raises once the program has ended."""
-        with released_place(PROGRAM) as wait:
+        with release_place(PROGRAM) as wait:
             answer = self._await(timeout_s)
             wait.note_answer()
         return answer
@@ -147,7 +147,7 @@ def _unanswered(
 
 
 def _no_more(host: str, name: str, output: bytes) -> HostError:
-    said = last_lines(output) or "it said nothing"
+    said = tail_lines(output) or "it said nothing"
     return AgentProtocolError(host, f"{name} ended without an answer: {said}")
 
 

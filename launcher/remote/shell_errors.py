@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from launcher.errors import AgentProtocolError, HostError, LoginShellDisabled, PythonNotFound
 from launcher.remote.program_source import EXIT_OLD_PYTHON, ISOLATED
-from launcher.text import last_lines, one_line
+from launcher.text import one_line, tail_lines
 from launcher.transports.base import Connection
 from preflight.checks.message_text import quote_path
 
@@ -27,7 +27,7 @@ def explain_no_answer(
     connection: Connection | None = None,
 ) -> HostError | None:
     """Return why nothing of ours ran, by its `noise`, None if it did; commands to type use `connection`."""
-    said = last_lines(stderr)
+    said = tail_lines(stderr)
     if status in _CANNOT_START and (not said or PurePosixPath(python).name in said):
         return explain_no_python(host, python, said or f"exit status {status}")
     if status == EXIT_OLD_PYTHON:
@@ -38,10 +38,10 @@ def explain_no_answer(
     nothing = f"{python} ran nothing of gpulaunch"
     # Every program of ours that fails says why on stderr.
     if status in _CANNOT_START or (status is not None and 0 < status < _CANNOT_START[0] and not said):
-        words = said or last_lines(noise) or "it said nothing"
+        words = said or tail_lines(noise) or "it said nothing"
         return LoginShellDisabled(host, f"{nothing} (exit status {status}): {words}", fix)
     if status == 0:  # every program of ours that ends well has answered
-        words = last_lines(noise) or said
+        words = tail_lines(noise) or said
         return AgentProtocolError(host, nothing + (f", but: {words}" if words else "; it said nothing"), fix)
     return None
 

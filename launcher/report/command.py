@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from launcher.engines.command_line.parsed_command import OptionUse, ParsedCommand
-from launcher.local.home import from_home
+from launcher.local.home import abbreviate_home
 from launcher.planning.plan import Change, Plan
 from launcher.report.plan import change_text, redact_change
 from launcher.text import sanitize
@@ -70,7 +70,7 @@ def correction(parsed: ParsedCommand, plan: Plan) -> Correction:
 
 def _interpreters(parsed: ParsedCommand, plan: Plan) -> Iterator[str]:
     """Yield the hosts on which another interpreter than the command's runs the script."""
-    own = (parsed.python, from_home(parsed.python))
+    own = (parsed.python, abbreviate_home(parsed.python))
     others = [f"{node.python} on {node.host}" for node in plan.nodes if node.python not in own]
     if "/" in parsed.python and others:
         yield f"{parsed.python} is local: {', '.join(others)} (python: of hosts.yaml)"

@@ -14,7 +14,7 @@ from launcher.follow.job_end import PREEMPTED, TIME_LIMIT
 from launcher.follow.outcome import Outcome
 from launcher.follow.restart_history import StartRecord
 from launcher.onhost.exit_status import signal_of
-from preflight.diagnosis.failure_category import CATEGORIES, FailureCategoryName, category_of
+from preflight.diagnosis.failure_category import CATEGORIES, FailureCategoryName, classify_cause
 from preflight.diagnosis.result import Cause
 from preflight.frozen import dataclass
 
@@ -62,14 +62,14 @@ def _cause(outcome: Outcome) -> Failure | None:
 def _cause_in_logs(outcome: Outcome) -> Cause | None:
     """Return what the logs say first; words about other processes and endings by signal are not that."""
     causes = outcome.cause.diagnosis.causes if outcome.cause.diagnosis is not None else ()
-    return causes[0] if causes and category_of(causes[0]).name != "unknown" else None
+    return causes[0] if causes and classify_cause(causes[0]).name != "unknown" else None
 
 
 def _explains(cause_in_logs: Cause) -> bool:
     """Whether it says more than the outcome does, which names exceptions and signals already."""
-    from preflight.diagnosis.signatures.table import CausalDepth, signature  # noqa: PLC0415 - only for a failure
+    from preflight.diagnosis.signatures.table import CausalDepth, find_signature  # noqa: PLC0415 - only for a failure
 
-    row = signature(cause_in_logs.code)
+    row = find_signature(cause_in_logs.code)
     return row is not None and row.depth <= CausalDepth.GENERAL
 
 
@@ -77,7 +77,10 @@ def _is_echo(outcome: Outcome) -> bool:
     """Whether nothing but a host's loss explains the end: what else was reported can follow from it."""
     cause, cause_in_logs = _cause(outcome), _cause_in_logs(outcome)
     return (
-        cause is None or cause.is_consequence or cause_in_logs is None or category_of(cause_in_logs).retryable
+        cause is None
+        or cause.is_consequence
+        or cause_in_logs is None
+        or classify_cause(cause_in_logs).retryable
     )
 
 
@@ -120,7 +123,7 @@ def classify_failure(outcome: Outcome) -> RunFailure | NoRestart:
         condemned = cause_in_logs.rank if cause_in_logs.code == GPU_LOST else None
         where = cause_in_logs.host or (cause.host if cause is not None else "")
         words = f"{outcome.why} ({cause_in_logs.cause})" if _explains(cause_in_logs) else outcome.why
-        return RunFailure(category_of(cause_in_logs).name, words, where, cause_in_logs.code, condemned)
+        return RunFailure(classify_cause(cause_in_logs).name, words, where, cause_in_logs.code, condemned)
     nature = next((name for name in CATEGORIES if name == is_), None)
     if nature is None:
         return NoRestart(is_)

@@ -16,7 +16,7 @@ from launcher.restart.replacement import (
     HostAssignment,
     HostFault,
     exclude_faulty,
-    host_faults,
+    list_host_faults,
     rank_counts_after,
     replace_host,
 )
@@ -152,7 +152,7 @@ def check_with_spares(
     while True:
         result = preflight_hosts(launch)
         on_result(result)
-        found = host_faults(lineup, result)
+        found = list_host_faults(lineup, result)
         if not found or not lineup.spares or len(found) == len(lineup.entries) > 1:
             break
         for fault in found:

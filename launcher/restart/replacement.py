@@ -63,7 +63,7 @@ def exclude_faulty(
     lineup: HostAssignment, result: PreflightResult, job: Job, condemned: Sequence[HostFault] = ()
 ) -> HostAssignment:
     """Return the lineup without what this preflight, or `condemned`, says is bad; itself if nothing is."""
-    for fault in (*condemned, *host_faults(lineup, result)):
+    for fault in (*condemned, *list_host_faults(lineup, result)):
         entry = next((entry for entry in lineup.entries if entry.name == fault.host), None)
         if entry is None:
             continue
@@ -80,7 +80,7 @@ def exclude_faulty(
     return lineup
 
 
-def host_faults(lineup: HostAssignment, result: PreflightResult) -> tuple[HostFault, ...]:
+def list_host_faults(lineup: HostAssignment, result: PreflightResult) -> tuple[HostFault, ...]:
     """Return what stops a launch and can be left out; of what hosts say about each other one guess."""
     stopping = [
         each for each in result.findings if blocks_launch(each) and not set(each.hosts) & set(result.errors)

@@ -13,7 +13,7 @@ from launcher.follow import protocol
 from launcher.follow.exchange import open_exchange, read_next_frame
 from launcher.follow.outcome import Outcome
 from launcher.launch.request import LaunchRequest
-from launcher.local.user import user_at_machine
+from launcher.local.user import format_user_at_machine
 from launcher.remote.connection_pool import OpenConnection
 from launcher.restart.decision import NoRestart
 from launcher.rundir.run_id import is_run_id
@@ -163,7 +163,7 @@ def end_next(last: Outcome, launch: LaunchRequest, why: str) -> Iterator[str]:
 def _ask(
     run_id: str, entry: HostEntry, open_entry: OpenConnection, **says: bool
 ) -> "tuple[RestartHold | None, Mapping[str, Any]]":
-    request = {"mode": "restart", "run_id": run_id, "by": user_at_machine(), **says}
+    request = {"mode": "restart", "run_id": run_id, "by": format_user_at_machine(), **says}
     with ExitStack() as held:
         connection = held.enter_context(open_entry(entry))
         stream, reader, header = open_exchange(connection, entry, request, ANSWER_S, dict)

@@ -20,7 +20,7 @@ _LOSSES = {
 }
 
 
-def condition_after(end: Mapping[str, Any]) -> RunStatus:
+def classify_end(end: Mapping[str, Any]) -> RunStatus:
     """Return what a node has come to, by the `exit` of its state.json."""
     if str(end.get("cause")) in _STOPS:
         return "stopped"  # whatever its ranks made of SIGTERM
@@ -76,7 +76,7 @@ def describe_end(condition: str, why: str) -> str:
 def summarize_ends(ends: Iterable[Mapping[str, Any]]) -> tuple[RunStatus, str]:
     """Return the worst that became of any node, and why: the reason of the first that came to that."""
     ordered = sorted(ends, key=lambda end: float(end.get("since") or 0.0))
-    found = {condition_after(end) for end in ordered}
+    found = {classify_end(end) for end in ordered}
     worst: RunStatus = next((condition for condition in WORST if condition in found), "lost")
-    whys = (explain_end(end) for end in ordered if condition_after(end) == worst)
+    whys = (explain_end(end) for end in ordered if classify_end(end) == worst)
     return worst, next((why for why in whys if why), "")

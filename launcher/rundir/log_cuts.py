@@ -14,7 +14,7 @@ from pathlib import Path
 
 from launcher import safe_json
 from launcher.errors import PathRefused
-from launcher.local.safe_paths import open_below, path_below
+from launcher.local.safe_paths import join_below, open_below
 
 LOG_CUTS = "log-cuts.jsonl"
 END_BYTES = 32  # by which a host knows its log again (launcher/onhost/supervisor/requests/_logs.py)
@@ -23,7 +23,7 @@ END_BYTES = 32  # by which a host knows its log again (launcher/onhost/superviso
 def read_starts(directory: Path) -> Mapping[str, int]:
     """Return where the present bytes of each log start that was cut, by HOST/NAME; all others start at 0."""
     try:
-        return _newest(path_below(directory, LOG_CUTS).read_bytes())
+        return _newest(join_below(directory, LOG_CUTS).read_bytes())
     except (OSError, PathRefused):
         return {}
 
@@ -53,7 +53,7 @@ def add_cut(directory: Path, name: str, known: int, end: int) -> int:
             if start > known:
                 return start
             with suppress(OSError):
-                end = max(end, path_below(directory, name).stat().st_size)
+                end = max(end, join_below(directory, name).stat().st_size)
             file.write(json.dumps({"log": name, "start": end}).encode() + b"\n")
     return end
 

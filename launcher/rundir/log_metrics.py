@@ -85,10 +85,10 @@ class Metrics:
 def read_metrics(path: Path) -> Metrics:
     """Read one log, in one pass and little memory, however long it is. Raises OSError."""
     with path.open("rb") as file:
-        return metrics_of(_lines(file))
+        return collect_metrics(_lines(file))
 
 
-def metrics_of(lines: Iterable[tuple[int, bytes]]) -> Metrics:
+def collect_metrics(lines: Iterable[tuple[int, bytes]]) -> Metrics:
     """Return what lines (offset, bytes) print; carriage returns have made lines of their own."""
     found, reader = Metrics(), PointReader()
     for offset, raw in lines:
@@ -148,7 +148,7 @@ def _add(samples: list[Sample], sample: Sample) -> None:
         samples.append(sample)
 
 
-def in_steps(samples: Sequence[Sample]) -> tuple[list[float], str]:
+def place_samples(samples: Sequence[Sample]) -> tuple[list[float], str]:
     """Return where each sample lies on the axis, and what that is: steps, epochs, or places in the log."""
     steps = [sample.step for sample in samples]
     epochs = [sample.epoch for sample in samples]

@@ -11,13 +11,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from launcher.errors import PathRefused, RunAborted
-from launcher.local.descriptors import descriptor_limit, is_exhausted, raise_descriptor_limit
+from launcher.local.descriptors import is_exhausted, raise_descriptor_limit, read_descriptor_limit
 from launcher.local.safe_paths import (
     access_errno,
+    find_nearest_existing,
+    join_below,
     make_directory,
-    nearest_existing,
     open_below,
-    path_below,
     write_below,
 )
 from launcher.rundir.log_cuts import LOG_CUTS, add_cut, read_end, read_starts
@@ -134,23 +134,23 @@ class LogStore:
 
     def path(self, host: str, log: str) -> Path:
         """Return where a log lies. Raises PathRefused where a link lies in its way."""
-        return path_below(self.directory, _name(host, log))
+        return join_below(self.directory, _name(host, log))
 
     def sizes(self, host: str, starts: Mapping[str, int]) -> dict[str, int]:
         """Return how much of what a host has of each log is local already."""
-        folder = path_below(self.directory, safe_name(host))
+        folder = join_below(self.directory, make_safe_name(host))
         found = folder.glob("*.log") if folder.is_dir() else ()
         return {path.name: max(0, path.stat().st_size - starts.get(path.name, 0)) for path in found}
 
     def ends(self, host: str, sizes: Mapping[str, int], starts: Mapping[str, int]) -> dict[str, bytes]:
         """Return the last bytes that are local of what a host has of each log."""
-        folder = path_below(self.directory, safe_name(host))
+        folder = join_below(self.directory, make_safe_name(host))
         return {log: read_end(folder / log, starts.get(log, 0), size) for log, size in sizes.items()}
 
     def starts(self, host: str) -> dict[str, int]:
         """Return where in the local file of a log the bytes start that its host has now, of cut logs."""
         found = {name.partition("/"): start for name, start in read_starts(self.directory).items()}
-        known = {log: start for (folder, _, log), start in found.items() if folder == safe_name(host)}
+        known = {log: start for (folder, _, log), start in found.items() if folder == make_safe_name(host)}
         self._starts |= {(host, log): start for log, start in known.items()}
         return known
 
@@ -200,7 +200,7 @@ class LogStore:
         self._files[key] = fd
         if len(self._files) > self._most_open:
             raise_descriptor_limit(2 * min(2 * len(self._files), MAX_OPEN))
-            self._most_open = max(1, min(MAX_OPEN, descriptor_limit() // 2))
+            self._most_open = max(1, min(MAX_OPEN, read_descriptor_limit() // 2))
         if len(self._files) > self._most_open:
             self._close_oldest(1)
         return fd
@@ -229,12 +229,12 @@ def run_directory(logs: Path, run_id: str) -> Path:
     """
     if not is_run_id(run_id):
         raise PathRefused(f"{one_line(run_id, 80)!r} is not a run id")
-    return path_below(logs, run_id)
+    return join_below(logs, run_id)
 
 
 def demand_room(logs: Path) -> None:
     """Raise RunAborted where no directory of a run can be made below `logs`; make nothing."""
-    if code := access_errno(nearest_existing(logs), os.W_OK | os.X_OK):
+    if code := access_errno(find_nearest_existing(logs), os.W_OK | os.X_OK):
         raise _unmade(logs, os.strerror(code))
 
 
@@ -254,7 +254,7 @@ def _texts(path: Path) -> frozenset[str]:
     return frozenset(found)
 
 
-def safe_name(name: str) -> str:
+def make_safe_name(name: str) -> str:
     """Return a host's or log's name as a file name: what comes from a host must not choose where it lands."""
     safe = _UNSAFE.sub("_", name).lstrip(".") or "_"
     if len(safe.encode()) <= _LONGEST_NAME:
@@ -264,4 +264,4 @@ def safe_name(name: str) -> str:
 
 
 def _name(host: str, log: str) -> str:
-    return f"{safe_name(host)}/{safe_name(log)}"
+    return f"{make_safe_name(host)}/{make_safe_name(log)}"

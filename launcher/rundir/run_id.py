@@ -78,7 +78,7 @@ def format_start(run_id: str) -> str:
     return "-".join(run_id.split("-")[-3:-1]) if is_run_id(run_id) else ""
 
 
-def earliest_start(run_id: str) -> float:
+def parse_earliest_start(run_id: str) -> float:
     """Return the earliest time that the start in a run's name can mean: its time zone is not known."""
     from calendar import timegm  # noqa: PLC0415 - as above
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher import safe_json
-from launcher.rundir.log_store import safe_name
+from launcher.rundir.log_store import make_safe_name
 from launcher.safe_json import read_mapping, read_mappings, read_number
 from launcher.text import format_memory, group_alike
 from preflight.frozen import dataclass
@@ -59,7 +59,7 @@ def read_usage(
     for host, slots in group_alike(planned).items():
         behind = clock_offset_s.get(host)
         ranks = [(RankSeries(rank, host), uuid) for rank, uuid in dict(slots).items()]
-        for sample in _samples(directory / safe_name(host) / USAGE):
+        for sample in _samples(directory / make_safe_name(host) / USAGE):
             at = sample["t"] + (float(behind) if isinstance(behind, int | float) else 0.0)
             for series, uuid in ranks:
                 _take(series, at, read_mapping(sample.get("gpus")).get(uuid), sample)

@@ -20,7 +20,7 @@ from launcher.follow.run_state import RunState
 from launcher.launch.followed_run import FollowedRun
 from launcher.launch.request import FollowOptions
 from launcher.launch.signals import CTRL_C, TERMINAL_CLOSED, InterruptChoice, SignalCounter, choose_stop
-from launcher.local.safe_paths import path_below
+from launcher.local.safe_paths import join_below
 from launcher.planning.plan import Plan
 from launcher.remote.reachability import probe_targets
 from launcher.report.kept_outcome import is_whole, restore_outcome
@@ -207,7 +207,7 @@ class AttachedRun(FollowedRun):
         outcome = self._build_outcome(seconds, 1)
         if _NO_RECORD in self._state.nodes.lost.values():
             outcome = restore_outcome(outcome, self._kept)
-        if not path_below(self._book.directory, OUTCOME).exists():
+        if not join_below(self._book.directory, OUTCOME).exists():
             self._book.store(OUTCOME, json.dumps(encode_outcome(outcome), indent=1) + "\n")
         incomplete = self._reporter.logs_incomplete
         outcome = replace(outcome, logs_incomplete=incomplete, slurm_job=self._slurm_job)

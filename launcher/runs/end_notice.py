@@ -14,7 +14,7 @@ from pathlib import Path
 
 from launcher.errors import PathRefused
 from launcher.local.home import user_state_dir
-from launcher.local.safe_paths import open_below, path_below, remove_oldest, write_below
+from launcher.local.safe_paths import join_below, open_below, remove_oldest, write_below
 from launcher.rundir.run_id import is_run_id
 from preflight.errors import MalformedFacts
 from preflight.facts.json_codec import decode, encode
@@ -94,7 +94,7 @@ def list_due_runs() -> tuple[str, ...]:
 
 def delete_notice(run_id: str) -> None:
     """Drop the notice of a run that has been removed."""
-    path_below(notices_dir(), _NAME.format(run_id)).unlink(missing_ok=True)
+    join_below(notices_dir(), _NAME.format(run_id)).unlink(missing_ok=True)
 
 
 def _locked(run_id: str) -> int:

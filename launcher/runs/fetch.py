@@ -14,11 +14,11 @@ from typing import Any
 from launcher.config.inventory import HostEntry
 from launcher.errors import HostError, MalformedFacts, PathRefused
 from launcher.follow import protocol
-from launcher.local.safe_paths import open_below, path_below
+from launcher.local.safe_paths import join_below, open_below
 from launcher.remote.connection_pool import OpenConnection
 from launcher.rundir.log_cuts import add_cut, read_end, read_starts
 from launcher.runs.request import RequestDenied
-from launcher.text import last_lines, one_line
+from launcher.text import one_line, tail_lines
 from launcher.transports.base import Stream
 from preflight import regex as re
 from preflight.facts.json_codec import decode
@@ -149,7 +149,7 @@ class FileReceiver:
 
     def _write(self, piece: _File, data: bytes) -> None:
         part = piece.file if piece.grows else _part_of(piece)
-        path_below(self.directory, piece.file)
+        join_below(self.directory, piece.file)
         if part != self._part:
             self.close()
             begin = os.O_CREAT if piece.grows or piece.offset == 0 else 0
@@ -178,8 +178,8 @@ class FileReceiver:
         if not piece.grows:
             os.fsync(self._fd)
             os.utime(self._fd, ns=(piece.mtime_ns, piece.mtime_ns))
-            target = path_below(self.directory, piece.file)
-            path_below(self.directory, self._part).replace(target)
+            target = join_below(self.directory, piece.file)
+            join_below(self.directory, self._part).replace(target)
             for old in target.parent.glob(f".{_key(piece.file)}.*.part"):
                 if _PART.fullmatch(old.name):
                     old.unlink(missing_ok=True)
@@ -277,7 +277,7 @@ def _frames(host: str, stream: Stream) -> Iterator[protocol.Frame]:
             heard = time.monotonic()
             yield from reader.feed(data)
         elif data is not None:
-            said = last_lines(stderr + stream.read_stderr() or reader.preamble)
+            said = tail_lines(stderr + stream.read_stderr() or reader.preamble)
             raise HostError(host, f"the connection ended: {said}", again)
         elif time.monotonic() - heard >= IDLE_TIMEOUT_S:
             raise HostError(host, f"nothing came for {IDLE_TIMEOUT_S:g} s", again)

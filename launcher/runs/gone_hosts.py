@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from launcher.config.inventory import LOCALHOST
-from launcher.config.node_sets import fold_hosts, host_range
+from launcher.config.node_sets import fold_hosts, format_host_range
 from launcher.errors import (
     ConnectionRefused,
     ConnectionTimedOut,
@@ -52,7 +52,7 @@ def describe_silent(names: Sequence[str]) -> str:
 
 
 def _forget(names: Sequence[str]) -> str:
-    return f"Gone for good? gpulaunch prune {shlex.quote(host_range(names))} --forget"
+    return f"Gone for good? gpulaunch prune {shlex.quote(format_host_range(names))} --forget"
 
 
 def list_silent(

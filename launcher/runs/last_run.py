@@ -5,7 +5,7 @@ from pathlib import Path
 
 from launcher.config.config_search import list_config_folders
 from launcher.local.project import SUFFIXES
-from launcher.local.user import user_name
+from launcher.local.user import read_user_name
 from launcher.rundir.end_state import LIVING
 from launcher.rundir.run_id import LAST, format_start, is_run_id, names_run, run_name
 from launcher.runs.remote_run import RemoteRun
@@ -104,7 +104,7 @@ def read_local_scope(logs: Path) -> SearchScope:
     kept = [path.name for path in logs.iterdir() if path.is_dir()] if logs.is_dir() else []
     files = [path for folder in list_config_folders() for path in folder.glob("*.y*ml")]
     jobs = [path.stem for path in files if path.suffix in SUFFIXES and path.stem != "hosts"]
-    return SearchScope(frozenset(kept), frozenset(jobs), user_name())
+    return SearchScope(frozenset(kept), frozenset(jobs), read_user_name())
 
 
 def follow_next_starts(run: RemoteRun, find: Callable[[str], RemoteRun]) -> RemoteRun:

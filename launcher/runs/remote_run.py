@@ -8,15 +8,8 @@ from launcher.config.disconnect_options import DEFAULT_GRACE_S, MAX_GRACE_S
 from launcher.config.inventory import HostEntry
 from launcher.errors import HostError
 from launcher.planning.run_record import RunRecord, read_record
-from launcher.rundir.end_state import (
-    WORST,
-    RunStatus,
-    condition_after,
-    describe_end,
-    explain_end,
-    explain_loss,
-)
-from launcher.rundir.run_id import earliest_start, is_run_id
+from launcher.rundir.end_state import WORST, RunStatus, classify_end, describe_end, explain_end, explain_loss
+from launcher.rundir.run_id import is_run_id, parse_earliest_start
 from launcher.terminal.step_progress import ProgressValues, read_tail
 from preflight.errors import BadInput
 from preflight.frozen import dataclass
@@ -77,7 +70,7 @@ class NodeRun:
     def status(self) -> RunStatus:
         """What has become of this node."""
         if self.state.get("phase") == "ended":
-            return "waiting" if self.fields.get("kept") else condition_after(self.end)
+            return "waiting" if self.fields.get("kept") else classify_end(self.end)
         if not self.fields.get("alive"):
             return "lost"
         return "stopping" if self.state.get("phase") == "stopping" else "running"
@@ -230,7 +223,7 @@ class RemoteRun:
 
         A host without a battery-backed clock starts in 1970, or where it was when it lost its power.
         """
-        launched = self.record.at if self.record is not None else earliest_start(self.run_id)
+        launched = self.record.at if self.record is not None else parse_earliest_start(self.run_id)
         for node in self.nodes:
             if (ended := node.state.get("ended")) is None:
                 continue

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from launcher.config.disconnect_options import START_TIMEOUT_S
-from launcher.config.node_sets import fold_hosts, host_range
+from launcher.config.node_sets import fold_hosts, format_host_range
 from launcher.rundir.end_state import describe_end, explain_stall
 from launcher.runs.remote_run import NodeRun, RemoteRun
 from launcher.text import align_rows, count_noun, format_memory, one_line, sanitize
@@ -92,7 +92,7 @@ def _row(run: RemoteRun, now: float) -> tuple[str, ...]:
 
 def _hosts(run: RemoteRun) -> str:
     """Return the hosts that report it, and the number of others."""
-    names = one_line(host_range(node.entry.name for node in run.nodes), 60)
+    names = one_line(format_host_range(node.entry.name for node in run.nodes), 60)
     missing = run.total_nodes - len(run.nodes)
     return f"{names} and {missing} more" if missing > 0 else names
 

@@ -7,7 +7,7 @@ from launcher.errors import AgentProtocolError, BadInput, CommandTimedOut, HostE
 from launcher.follow import protocol
 from launcher.remote.shell_errors import explain_no_answer
 from launcher.rundir.state_schema import validate_answer
-from launcher.text import last_lines, one_line
+from launcher.text import one_line, tail_lines
 from launcher.transports.base import Connection
 
 ANSWER_S = 60.0
@@ -53,7 +53,7 @@ def send_request(
         noise=reader.preamble,
         connection=connection,
     )
-    said = last_lines(done.stderr or reader.preamble)
+    said = tail_lines(done.stderr or reader.preamble)
     words = f"{python} gave no answer (exit status {done.exit_status})"
     raise refusal or HostError(connection.name, words + (f": {said}" if said else ""))
 

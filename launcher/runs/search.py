@@ -186,11 +186,11 @@ def _not_found(word: str, answered: Sequence[str], found: SearchResult) -> Gpula
     )
     if not found.errors:
         return BadInput(f"{what} was found on {where}", fix)
-    lines = [f"{what} was found on {where}, and others did not answer", *unanswered_lines(found.errors)]
+    lines = [f"{what} was found on {where}, and others did not answer", *explain_unanswered(found.errors)]
     return HostsUnusable(tuple(found.errors.values()), "\n".join(lines), fix)
 
 
-def unanswered_lines(
+def explain_unanswered(
     errors: Mapping[str, GpulaunchError],
     access_words: Sequence[str] = (),
     fixes: Mapping[str, str] = MappingProxyType({}),

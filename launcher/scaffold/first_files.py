@@ -8,8 +8,8 @@ from pathlib import PurePosixPath
 
 from launcher.config.host_ranges import SshTarget, expand_ranges, parse_ssh_target
 from launcher.config.inventory import LOCALHOST, HostEntry
-from launcher.config.node_sets import host_range
-from launcher.config.script_config import tree_place
+from launcher.config.node_sets import format_host_range
+from launcher.config.script_config import choose_tree_dir
 from launcher.errors import BadInput
 from launcher.scaffold.interpreters import PythonEnvironment, choose_interpreter
 from launcher.scaffold.sbatch_reader import BatchScript
@@ -77,7 +77,7 @@ def _words(names: Sequence[str]) -> Sequence[str]:
     if len(names) < _FOLDED:
         return names
     try:
-        folded = host_range(names)
+        folded = format_host_range(names)
         return (folded,) if expand_ranges(folded, {}) == tuple(names) else names
     except BadInput:
         return names
@@ -165,7 +165,7 @@ def render_run_config(
     ]
     elsewhere = [host for host in hosts if host.name != LOCALHOST]
     if not all(host.workdir for host in elsewhere):
-        rows.append(f"workdir: {_scalar(tree_place(project))}   # on the hosts")
+        rows.append(f"workdir: {_scalar(choose_tree_dir(project))}   # on the hosts")
     if elsewhere:
         rows.append("sync: true               # this directory is sent to the hosts before each launch")
     return "\n".join(rows) + "\n"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from launcher.config.host_names import is_plain_host
 from launcher.config.slurm_options import JOB_ID
 from launcher.errors import BadInput, SlurmError
-from launcher.local.user import user_name
+from launcher.local.user import read_user_name
 from launcher.rundir.run_id import is_job_id
 from launcher.slurm.commands import open_local_commands, run_slurm, step_environment
 from launcher.slurm.submit import WAIT_FIXES
@@ -214,7 +214,7 @@ def list_own_jobs(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
         except (BadInput, SlurmError):
             return ""
 
-    argv = ("squeue", "-h", "-t", "RUNNING", "-u", user_name(), "-S", "-i", "-o", "%A|%i")
+    argv = ("squeue", "-h", "-t", "RUNNING", "-u", read_user_name(), "-S", "-i", "-o", "%A|%i")
     pairs = [line.partition("|") for line in run_slurm(commands, argv, timeout_s=_GLANCE_S).split()]
     jobs = [(own, name) for own, _, name in pairs if is_job_id(own) and is_job_id(name)]
     looked_at = jobs[:_MOST_LOOKED_AT]

@@ -90,7 +90,7 @@ def exclude_and_requeue(
         return replace(found, why=one_line(str(error), 300))
 
 
-def requeue_as_it_is(allocation: Allocation, limit: int, record: Path) -> str:
+def requeue_job(allocation: Allocation, limit: int, record: Path) -> str:
     """Have Slurm start the job again, `limit` times at most; return "" or why not."""
     if refusal := _refusal(allocation, limit):
         return refusal

@@ -8,14 +8,14 @@ from typing import Any, TypeVar
 
 from launcher.errors import AgentProtocolError, GpulaunchError, HostError, ProgramNotStarted, SyncFailed
 from launcher.onhost.sync.target_state import TreeEntry
-from launcher.remote.program_source import command_with_stdin, read_program_source
-from launcher.remote.rpc import Answers, line_of
+from launcher.remote.program_source import build_stdin_command, read_program_source
+from launcher.remote.rpc import Answers, encode_line
 from launcher.remote.shell_errors import explain_no_python
 from launcher.sync import rsync
 from launcher.sync.tree import CHUNK, STATE
 from launcher.text import one_line
 from launcher.transports.base import Closing, Connection, Stream
-from launcher.transports.ssh.ssh_command import login_line
+from launcher.transports.ssh.ssh_command import format_login
 from launcher.transports.step.stream import StepStream
 from preflight.errors import MalformedFacts
 from preflight.facts.json_codec import decode
@@ -50,7 +50,7 @@ class SyncClient(Closing):
     def __init__(self, connection: Connection, python: str) -> None:
         self._connection = connection
         self.host = connection.name
-        self.login = login_line(connection)
+        self.login = format_login(connection)
         self._python = python
         self._stream: Stream | None = None
         self._answers: Answers | None = None
@@ -76,7 +76,7 @@ class SyncClient(Closing):
 
     def start(self) -> None:
         """Start the program on the host, which changes nothing before `begin`. Raises HostError."""
-        argv, stdin = command_with_stdin(self._python, read_program_source("sync"), b"", name="sync.py")
+        argv, stdin = build_stdin_command(self._python, read_program_source("sync"), b"", name="sync.py")
         try:
             self._stream = self._connection.start(argv)
         except ProgramNotStarted as failure:
@@ -88,18 +88,18 @@ class SyncClient(Closing):
         """Open the directory on the host; return its real path. Raises SyncFailed, HostError."""
         if self._stream is None:
             self.start()
-        answer = self._answer_to(line_of({"target": target, "nonce": nonce}), "root", START_S)
+        answer = self._answer_to(encode_line({"target": target, "nonce": nonce}), "root", START_S)
         self.nonce, self.root, self._rsync = nonce, str(answer["root"]), str(answer.get("rsync", ""))
         return self.root
 
     def seen(self, nonces: Iterable[str]) -> frozenset[str]:
         """Return which of these the host sees in its directory."""
-        return frozenset(self._ask(tuple[str, ...], line_of({"nonces": list(nonces)}), "seen", START_S))
+        return frozenset(self._ask(tuple[str, ...], encode_line({"nonces": list(nonces)}), "seen", START_S))
 
     def stamps(self, paths: Sequence[str]) -> tuple[tuple[int, int] | None, ...]:
         """Return size and time (s) of each path as the host sees it, None for what it does not see."""
         packed = zlib.compress(json.dumps(list(paths)).encode(), _LEVEL)
-        request = line_of({"stamps": len(packed)}) + packed
+        request = encode_line({"stamps": len(packed)}) + packed
         found = self._ask(tuple[tuple[int, int] | None, ...], request, "stamps", ANSWER_S)
         if len(found) != len(paths):
             raise AgentProtocolError(self.host, "the receiver's answer is not understood")
@@ -108,13 +108,13 @@ class SyncClient(Closing):
     def compare(self, entries: Sequence[Sequence[object]], *, delete: bool) -> tuple[int, ...]:
         """Return the indices of the entries that the host lacks with this content; takes the lock on it."""
         packed = zlib.compress(json.dumps(entries).encode(), _LEVEL)
-        request = line_of({"entries": len(packed), "delete": delete}) + packed
+        request = encode_line({"entries": len(packed), "delete": delete}) + packed
         needed = self._ask(tuple[int, ...], request, "need", ANSWER_S)
         return tuple(index for index in needed if 0 <= index < len(entries))
 
     def upload(self, index: int, entry: TreeEntry, root: Path, on_bytes: Callable[[int], None]) -> None:
         """Send one entry. Raises SyncFailed when it cannot be read any more or has changed its size."""
-        self._collect(line_of({"put": index}))
+        self._collect(encode_line({"put": index}))
         if entry.kind == "l":
             return
         left = entry.size  # of what has grown since it was read, as it was then: a log
@@ -149,21 +149,21 @@ class SyncClient(Closing):
         there = rsync.RsyncTarget(self._rsync, stage, self.root)
         paths = [entries[index].path for index in indices]
         sent = rsync.transfer(self._connection, there, root, paths, on_bytes)
-        adopted = self._ask(tuple[int, ...], line_of({"adopt": list(indices)}), "adopted", ANSWER_S)
+        adopted = self._ask(tuple[int, ...], encode_line({"adopt": list(indices)}), "adopted", ANSWER_S)
         return frozenset(adopted), sent or 0
 
     def staged(self) -> int:
         """Make sure that the host has all, whole and not yet in place; return how many files change."""
-        return self._ask(int, line_of({"staged": True}), "staged", ANSWER_S)
+        return self._ask(int, encode_line({"staged": True}), "staged", ANSWER_S)
 
     def live_runs(self) -> tuple[str, ...]:
         """Return the runs with a process in the directory on this host."""
-        found = self._ask(tuple[str, ...], line_of({"live": True}), "live", ANSWER_S)
+        found = self._ask(tuple[str, ...], encode_line({"live": True}), "live", ANSWER_S)
         return tuple(one_line(run_id, 80) for run_id in found)
 
     def commit(self) -> SyncResult:
         """Put all in place."""
-        answer = self._answer_to(line_of({"commit": True}), "written", ANSWER_S)
+        answer = self._answer_to(encode_line({"commit": True}), "written", ANSWER_S)
         self._is_clean = True
         return self._fit(SyncResult, answer)
 

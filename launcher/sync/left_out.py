@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
-from launcher.local.home import at_home
+from launcher.local.home import expand_home
 from launcher.sync import git
 from launcher.sync.ignore import Ignore, Rules, add_rules, find_rule
 from launcher.text import format_size, one_line
@@ -78,7 +78,7 @@ class LeftOut:
 
 def _rsync(options: str, source: str, host: str, goal: str) -> str:
     """Return the command that copies a path; what `host` says of port and key becomes its --rsh."""
-    *words, target = (str(at_home(word)) if word[0] == "~" else word for word in shlex.split(host))
+    *words, target = (str(expand_home(word)) if word[0] == "~" else word for word in shlex.split(host))
     shell = f"-e {shlex.quote(shlex.join(words))} " if words[1:] else ""
     user, at, name = target.rpartition("@")
     to = f"{user}{at}[{name}]" if ":" in name else target

@@ -11,7 +11,7 @@ from launcher.config.inventory import HostEntry
 from launcher.config.node_sets import fold_hosts
 from launcher.config.sync_options import SyncOptions
 from launcher.errors import ConfigError, HostError, HostsUnusable, SyncFailed
-from launcher.local.home import at_home
+from launcher.local.home import expand_home
 from launcher.remote.connection_pool import OpenConnection
 from launcher.sync import git
 from launcher.sync.git import GitState
@@ -23,7 +23,7 @@ from launcher.text import count_noun, format_size, group_alike, name_first, one_
 from preflight.facts.json_codec import encode
 from preflight.facts.redaction import redact_diff
 from preflight.frozen import dataclass
-from preflight.job import Job, from_home
+from preflight.job import Job, anchor_at_home
 
 SCHEMA = "gpulaunch.source/1"
 _NAMED = 3
@@ -59,7 +59,11 @@ def sync_before_launch(
 
     def read() -> SourceTree:
         tree = read_tree(
-            at_home(spec.source), exclude=spec.exclude, max_mib=spec.max_mib, logs=logs, include=spec.include
+            expand_home(spec.source),
+            exclude=spec.exclude,
+            max_mib=spec.max_mib,
+            logs=logs,
+            include=spec.include,
         )
         _refuse_without_script(tree, spec, job)
         left_out.update((each.path, each) for each in _list_left_out(tree, spec, job))
@@ -98,7 +102,7 @@ def sync_before_launch(
 
 def list_target_dirs(spec: SyncOptions, job: Job, entries: Sequence[HostEntry]) -> dict[str, str]:
     """Return the directory on each host. Raises ConfigError where it holds all else too."""
-    targets = {entry.name: from_home(spec.to or job.workdir or entry.workdir) for entry in entries}
+    targets = {entry.name: anchor_at_home(spec.to or job.workdir or entry.workdir) for entry in entries}
     if shared := next((to for to in targets.values() if posixpath.normpath(to) in ("/", "//", "~")), ""):
         fix = "set sync.to or workdir to a directory below it"
         raise ConfigError(f"{shared} holds more than a working tree", fix)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from launcher.errors import ConfigError, SyncFailed
-from launcher.local.home import home
+from launcher.local.home import find_home
 from launcher.onhost.sync.target_state import TreeEntry, hash_tree
 from launcher.sync import git
 from launcher.sync.hash_cache import HashCache
@@ -85,7 +85,7 @@ def resolve_root(root: Path) -> Path:
     if not root.is_dir():
         raise ConfigError(f"{root}: no such directory", "set sync.from to the tree that is to be sent")
     root = root.resolve()
-    if root in (Path("/"), home().resolve()):
+    if root in (Path("/"), find_home().resolve()):
         raise ConfigError(
             f"{root} is not a working tree: it holds everything else too",
             "start gpulaunch in the project's directory, or set sync.from",

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from launcher.terminal.cell_width import Painted, Span, paint_line, text_width, truncate
+from launcher.terminal.cell_width import Painted, Span, measure_width, paint_line, truncate
 from launcher.terminal.outlet import Outlet
 
 Size = Callable[[], tuple[int, int]]  # columns and rows now: a window may be resized at any time
@@ -53,7 +53,7 @@ class BottomArea:
         if not self._outlet.write(f"{self._erasing()}{above}{chr(10).join(shown)}"):
             self._widths, self._shown = [], []
             return False
-        self._widths = [sum(text_width(text) for _, text in row) for row in fitted]
+        self._widths = [sum(measure_width(text) for _, text in row) for row in fitted]
         self._shown = shown
         return True
 

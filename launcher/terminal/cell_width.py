@@ -16,7 +16,7 @@ _CODE = frozenset("0123456789;")
 _EMOJI_STYLE = "\ufe0f"
 
 
-def text_width(text: str) -> int:
+def measure_width(text: str) -> int:
     """Return how many columns a text takes, rather too many than too few."""
     return len(text) if text.isascii() else sum(map(_cell, text))
 
@@ -24,14 +24,14 @@ def text_width(text: str) -> int:
 def truncate(spans: Iterable[Span], width: int) -> list[Span]:
     """Return the start of a line that takes at most `width` columns, with dots where it was cut."""
     spans = list(spans)
-    if sum(text_width(text) for _, text in spans) <= width:
+    if sum(measure_width(text) for _, text in spans) <= width:
         return spans
     dots = ELLIPSIS[: max(0, width)]
     left = width - len(dots)
     cut: list[Span] = []
     for colour, text in spans:
         head = _head(text, left)
-        left -= text_width(head)
+        left -= measure_width(head)
         cut.append((colour, head))
         if head != text:
             break

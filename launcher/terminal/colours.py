@@ -1,6 +1,6 @@
 """The colours that a script prints, as spans: nothing else of it that steers a terminal passes. Pure."""
 
-from launcher.terminal.cell_width import Span, text_width
+from launcher.terminal.cell_width import Span, measure_width
 from launcher.text import TAB, sanitize
 from preflight import regex as re
 
@@ -42,7 +42,7 @@ def split_spans(line: str | bytes) -> list[Span]:
             _change(style, part.split(";"))
         elif part:
             shown = _expanded(sanitize(part), column)
-            column += text_width(shown)
+            column += measure_width(shown)
             spans.append((";".join(style.values()), shown))
     return spans
 
@@ -54,7 +54,7 @@ def _expanded(text: str, column: int) -> str:
     first, *rest = text.replace("\n", "\\n").split("\t")
     shown = first
     for part in rest:
-        shown += " " * (TAB - (column + text_width(shown)) % TAB) + part
+        shown += " " * (TAB - (column + measure_width(shown)) % TAB) + part
     return shown
 
 

@@ -149,7 +149,7 @@ class LiveScreen(Screen):
         return ("", ""), []
 
 
-def screen_on(stream: TextIO, *, plain: bool = False, all_ranks: bool = False) -> Screen:
+def choose_screen(stream: TextIO, *, plain: bool = False, all_ranks: bool = False) -> Screen:
     """Return the screen for a stream: a live one where it is a terminal, unless `plain` is set."""
     if plain or not can_redraw(stream):
         return Screen(stream)

@@ -83,7 +83,7 @@ def write_bytes(data: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-def no_utf8() -> bool:
+def lacks_utf8() -> bool:
     """Return whether standard output takes ASCII alone."""
     return "utf" not in (sys.stdout.encoding or "").lower()
 

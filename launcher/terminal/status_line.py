@@ -6,7 +6,7 @@ from dataclasses import field
 from typing import TypeAlias
 
 from launcher.follow.usage import RankUsage
-from launcher.terminal.cell_width import Span, text_width
+from launcher.terminal.cell_width import Span, measure_width
 from launcher.terminal.step_progress import ProgressValues
 from launcher.text import count_noun, format_clock, format_memory
 from preflight.checks.message_text import round_duration
@@ -47,8 +47,8 @@ def render_status(status: StatusValues, width: int) -> list[list[Span]]:
 def _flow(fields: Sequence[list[Span]], width: int) -> list[list[Span]]:
     rows: list[list[Span]] = []
     for each in fields:
-        wide = sum(text_width(text) for _, text in each)
-        if rows and sum(text_width(text) for _, text in rows[-1]) + len(_GAP[1]) + wide <= width:
+        wide = sum(measure_width(text) for _, text in each)
+        if rows and sum(measure_width(text) for _, text in rows[-1]) + len(_GAP[1]) + wide <= width:
             rows[-1] += [_GAP, *each]
         else:
             rows.append(list(each))

@@ -122,10 +122,10 @@ def _cut(tail: bytes) -> tuple[bytes, bytes]:
 
 def read_tail(tail: bytes) -> ProgressValues:
     """Return the last of each that the end of a log prints; it may start anywhere."""
-    from launcher.rundir.log_metrics import metrics_of  # noqa: PLC0415 - its patterns take long; no rank has printed yet
+    from launcher.rundir.log_metrics import collect_metrics  # noqa: PLC0415 - its patterns take long; no rank has printed yet
 
     lines = [line for line in re.split(rb"[\r\n]", _SEQUENCE.sub(b"", tail)) if line]
-    metrics = metrics_of((0, line) for line in lines)
+    metrics = collect_metrics((0, line) for line in lines)
     step, steps, line = _last_step(lines)
     step = metrics.last_step if step is None else step
     read = ProgressValues(
@@ -149,9 +149,9 @@ def _last_step(lines: Sequence[bytes]) -> tuple[int | None, int | None, str]:
 
 def _with_pace_of(bar: str, reading: ProgressValues) -> ProgressValues:
     """Return the reading with the steps per second of this bar, where nothing better is printed."""
-    from launcher.rundir.log_metrics import metrics_of  # noqa: PLC0415 - as above
+    from launcher.rundir.log_metrics import collect_metrics  # noqa: PLC0415 - as above
 
-    rate = _rate(metrics_of([(0, bar.encode())]))
+    rate = _rate(collect_metrics([(0, bar.encode())]))
     better = reading.rate is not None and reading.rate[1] != "steps"
     return reading if better or rate is None else replace(reading, rate=rate)
 

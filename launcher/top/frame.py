@@ -116,12 +116,14 @@ def _header(view: FleetView, position: Position, rows: int, fit: int, width: int
     if rows > fit:
         chosen += f"  lines {position.offset + 1} to {min(position.offset + fit, rows)} of {rows}"
     return [
-        truncate([("1", "gpulaunch top"), ("", f"  {clock}  "), *summary(totals, width - 25)], width),
+        truncate(
+            [("1", "gpulaunch top"), ("", f"  {clock}  "), *summarize_totals(totals, width - 25)], width
+        ),
         truncate([("2", chosen)], width),
     ]
 
 
-def summary(totals: Totals, width: int = 1000) -> list[Span]:
+def summarize_totals(totals: Totals, width: int = 1000) -> list[Span]:
     """Return the headline: hosts, GPUs, and memory where it fits."""
     spans: list[Span] = [("", count_noun(totals.hosts, "host"))]
     if totals.lost:

@@ -11,8 +11,8 @@ from preflight.facts.missing import Missing
 from preflight.facts.redaction import redact_words
 from preflight.frozen import dataclass
 from preflight.job import Expect
-from preflight.leftovers.classify import ClassifiedProcess, ProcessClass, classify
-from preflight.leftovers.process_tree import environ
+from preflight.leftovers.classify import ClassifiedProcess, ProcessClass, classify_processes
+from preflight.leftovers.process_tree import get_environ
 
 _COMMAND = 200
 _RANK_PROGRAM = "rank.py"  # what gpulaunch starts as a rank; the user's script is its first argument
@@ -31,7 +31,7 @@ class GpuHolders:
 
 def find_holders(facts: HostFacts, expect: Expect) -> Mapping[int, GpuHolders]:
     """Return who is on each GPU, by its index; `expect` is of the host in hosts.yaml."""
-    classified = classify(facts, stopped_s=expect.stopped_s)
+    classified = classify_processes(facts, stopped_s=expect.stopped_s)
     blind = isinstance(facts.processes, Missing)
     claims = {} if isinstance(facts.claims, Missing) else {_bare(c.gpu_uuid): c for c in facts.claims}
     found: dict[int, GpuHolders] = {}
@@ -85,7 +85,7 @@ def _holder(facts: HostFacts, each: ClassifiedProcess, used_mib: int | None) -> 
         process.age_s,
         each.kind,
         used_mib,
-        environ(process).get("GPULAUNCH_RUN_ID", "")[:100],
+        get_environ(process).get("GPULAUNCH_RUN_ID", "")[:100],
         process.uid == uid,
     )
 

@@ -18,7 +18,7 @@ from launcher.local.fanout_places import Places
 from launcher.remote import rpc
 from launcher.remote.agent import ALL_BUT_USE, AgentRequest, query_agent
 from launcher.remote.connection_pool import OpenConnection
-from launcher.remote.program_source import command_with_stdin, read_program_source
+from launcher.remote.program_source import build_stdin_command, read_program_source
 from launcher.rundir.state_schema import validate_runs
 from launcher.runs.request import send_request
 from launcher.terminal.step_progress import ProgressParser, ProgressValues
@@ -151,7 +151,7 @@ class HostMonitor:
 
     def _start(self, connection: Connection) -> Stream:
         python = self.state.entry.python
-        argv, stdin = command_with_stdin(python, read_program_source("monitor"), b"", name="monitor.py")
+        argv, stdin = build_stdin_command(python, read_program_source("monitor"), b"", name="monitor.py")
         channel = connection.start(argv)
         channel.write(stdin + self._settings())
         return channel
@@ -164,7 +164,7 @@ class HostMonitor:
             for run in self.state.runs.get("runs", ())
             if run.get("alive") and run.get("run_dir")
         ]
-        return rpc.line_of({"every_s": self._every_s, "gpus": uuids, "runs": runs})
+        return rpc.encode_line({"every_s": self._every_s, "gpus": uuids, "runs": runs})
 
     def _gpu_uuids(self) -> list[str]:
         facts = self.state.facts

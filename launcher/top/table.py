@@ -4,7 +4,7 @@ import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from launcher.terminal.cell_width import Span, text_width, truncate
+from launcher.terminal.cell_width import Span, measure_width, truncate
 from launcher.text import one_line, open_console
 from launcher.top import cells
 from launcher.top.row_order import Row, RowOptions
@@ -155,16 +155,16 @@ def _host_lines(
     """Return the lines of hosts by their key, and a title for them: folded ones as a table."""
     hosts = [row.host for row in rows if row.gpu is None]
     folded = {host.name: cells.fold_cells(host) for host in hosts if host.current and options.folds(host)}
-    names = max((text_width(_name(row.host)) for row in rows), default=0)
+    names = max((measure_width(_name(row.host)) for row in rows), default=0)
     names = names if width >= _ALIGNED_FROM else min(names, width // _NAME_SHARE)
     titled = len(hosts) == len(rows)
     table = [*(row for row, _ in folded.values()), *([_FOLDED_TITLES] if titled else [])]
-    widths = [max(text_width(cell) for cell in column) for column in zip(*table, strict=True)]
+    widths = [max(measure_width(cell) for cell in column) for column in zip(*table, strict=True)]
 
     def line(name: str, name_style: str, row: Sequence[str], style: str) -> Line:
         parts = [_padded(cell, at, widths) for at, cell in enumerate(row)] if len(row) > 1 else row
         text = "  ".join(part for part in parts if part).rstrip()
-        gap = " " * (2 + max(0, names - text_width(name)))
+        gap = " " * (2 + max(0, names - measure_width(name)))
         return truncate([(_CODES[name_style], name + gap), (_CODES[style], text)], width)
 
     lines = {}
@@ -176,7 +176,7 @@ def _host_lines(
 
 
 def _padded(cell: str, at: int, widths: Sequence[int]) -> str:
-    blank = " " * (widths[at] - text_width(cell))
+    blank = " " * (widths[at] - measure_width(cell))
     return blank + cell if at in _RIGHT else cell + blank
 
 

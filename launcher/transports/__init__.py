@@ -22,9 +22,9 @@ def open_endpoint(endpoint: Endpoint, options: OpenOptions) -> Connection:
         return open_prefix(endpoint, options, open_endpoint)
     dialled = None if endpoint.jumps else _dial(endpoint)  # sshd starts for us while we import
     import_ssh()
-    from launcher.transports.ssh.connection import ssh_opener  # noqa: PLC0415 - paramiko takes 0.1 s to import
+    from launcher.transports.ssh.connection import build_ssh_opener  # noqa: PLC0415 - paramiko takes 0.1 s to import
 
-    return ssh_opener(options)(endpoint, dialled)
+    return build_ssh_opener(options)(endpoint, dialled)
 
 
 def _dial(endpoint: Endpoint) -> socket.socket:

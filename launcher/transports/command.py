@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol, Unpack, runtime_checkable
 
 from launcher.errors import CommandTimedOut, ConnectionLost, HostError, OutputTooLarge, ProgramNotStarted
-from launcher.local.fanout_places import PROGRAM, released_place
+from launcher.local.fanout_places import PROGRAM, release_place
 from launcher.transports.base import Closing, CommandResult, RunOptions, Stream
 from preflight.checks.message_text import quote_path
 
@@ -79,7 +79,7 @@ def run_to_completion(
         threading.Thread(target=_feed, args=(stream, stdin), daemon=True).start()
     stdout, stderr = bytearray(), bytearray()
     silent_since: float | None = None  # after the command's end
-    with released_place(PROGRAM) as wait:
+    with release_place(PROGRAM) as wait:
         while True:
             left_s = deadline - time.monotonic()
             if left_s <= 0:

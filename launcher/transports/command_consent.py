@@ -99,7 +99,7 @@ class Consent:
 
 
 @lru_cache(maxsize=4)
-def consent_for(options: OpenOptions) -> Consent:
+def find_consent(options: OpenOptions) -> Consent:
     """Return the consent that all calls with the same options share."""
     return Consent(options)
 

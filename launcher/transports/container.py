@@ -12,7 +12,7 @@ from launcher.errors import (
     HostError,
     PrefixFailed,
 )
-from launcher.text import last_lines, name_first, sanitize
+from launcher.text import name_first, sanitize, tail_lines
 from launcher.transports.base import CommandResult, Connection
 from launcher.transports.prefix import Prefix
 from preflight import regex as re
@@ -62,7 +62,7 @@ class Runtime:
         found = next((line for line in reversed(lines) if line), None)
         if found is None:
             raise PrefixFailed(
-                self.host, f"{self._shown} said nothing of {name}'s state: {last_lines(done.stdout, 2)}"
+                self.host, f"{self._shown} said nothing of {name}'s state: {tail_lines(done.stdout, 2)}"
             )
         container, status, code, out_of_memory = found.groups()
         if status == "running":
@@ -100,7 +100,7 @@ class Runtime:
 
     def _refuse(self, done: CommandResult, name: str) -> NoReturn:
         """Raise what a runtime's failure means, by its words: their exit statuses are the same for all."""
-        said, words = last_lines(done.stderr, 2), done.stderr.decode(errors="replace").lower()
+        said, words = tail_lines(done.stderr, 2), done.stderr.decode(errors="replace").lower()
         if any(each in words for each in _ABSENT):
             raise self._absent(name)
         if any(each in words for each in _NO_RIGHTS):

@@ -12,7 +12,7 @@ from typing import IO
 
 from launcher.errors import ConnectionLost, HostError, ProgramNotStarted
 from launcher.local.descriptors import raise_if_exhausted
-from launcher.local.home import at_home
+from launcher.local.home import expand_home
 from launcher.transports.base import Endpoint
 from launcher.transports.command import KillableConnection
 
@@ -33,7 +33,7 @@ class LocalConnection(KillableConnection):
     def start(self, argv: Iterable[str]) -> "LocalStream":
         """Start in a session of its own and stream."""
         program, *rest = argv
-        words = (str(at_home(program)) if program.startswith("~/") else program, *rest)
+        words = (str(expand_home(program)) if program.startswith("~/") else program, *rest)
         try:
             process = subprocess.Popen(
                 [word.encode("utf-8", "surrogateescape") for word in words],  # in any locale, as over SSH

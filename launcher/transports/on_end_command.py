@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from launcher.errors import BadInput
-from launcher.local.home import at_home
+from launcher.local.home import expand_home
 from launcher.onhost.exit_status import describe_exit
 from launcher.text import one_line
 
@@ -34,7 +34,7 @@ def check_end_command(words: tuple[str, ...]) -> None:
 
 
 def _program(words: tuple[str, ...]) -> str:
-    return str(at_home(words[0])) if words[0].startswith("~/") else words[0]
+    return str(expand_home(words[0])) if words[0].startswith("~/") else words[0]
 
 
 def run_end_command(

@@ -12,7 +12,7 @@ from launcher.errors import (
     ProgramNotStarted,
 )
 from launcher.transports.base import Connection, Endpoint, OpenOptions
-from launcher.transports.command_consent import consent_for
+from launcher.transports.command_consent import find_consent
 from launcher.transports.container import Runtime
 from launcher.transports.prefix import PrefixConnection, read_prefix
 
@@ -40,7 +40,7 @@ def open_prefix(endpoint: Endpoint, options: OpenOptions, open_base: Open) -> Co
     if via is None or base_endpoint is None:
         raise AssertionError("an endpoint of this transport has both")
     if via.kind == COMMAND:
-        consent_for(options).demand(endpoint)
+        find_consent(options).demand(endpoint)
     base = open_base(base_endpoint, options)
     try:
         if via.is_on_host:

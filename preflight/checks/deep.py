@@ -13,8 +13,8 @@ from preflight.deep.rate_text import (
     describe_sensors,
     describe_shortfall,
     describe_waits,
-    fade_of,
     format_rate,
+    measure_fade,
 )
 from preflight.deep.silent_corruption import judge_digests
 from preflight.deep.slow_links import Pair
@@ -63,7 +63,7 @@ def products_are_as_fast_as_those_of_peers(deep: DeepRun) -> Iterator[Problem]:
         fix = "compare it with a good GPU: nvidia-smi -q -d CLOCK,POWER,PERFORMANCE,TEMPERATURE"
         yield _shortfall(reading, rank, fix, describe_sensors(rank))
     for rank in deep.ranks:
-        fade = fade_of(rank)
+        fade = measure_fade(rank)
         if fade is not None and fade < FADE:
             words = f"matrix products fell to {fade:.0%} of their first rate{describe_sensors(rank)}"
             look = "look at cooling and power: nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"

@@ -13,7 +13,7 @@ from preflight.checks.registry import cluster_check
 from preflight.checks.unread_facts import name_of
 from preflight.decide.batch_sizes import BatchSizes, find_nearest_multiples
 from preflight.decide.decision import NodeRanks
-from preflight.decide.deepspeed_config import block, offload_devices, offload_path, read_deepspeed
+from preflight.decide.deepspeed_config import block, find_offload_path, list_offload_devices, read_deepspeed
 from preflight.decide.script_args import get_option
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts, PathFacts
@@ -227,7 +227,7 @@ def deepspeed_offload_paths_exist(hosts: Hosts, job: Job) -> Iterator[Problem]:
     Fix: make the directory on a local NVMe disk of every host, owned by the user who trains.
     Source: deepspeed/runtime/swap_tensor; access(2) and the mount table of the host.
     """
-    path = offload_path(job.deepspeed)
+    path = find_offload_path(job.deepspeed)
     if job.deepspeed is None or not path:
         return
     for name, facts in hosts.items():
@@ -277,7 +277,7 @@ def deepspeed_offload_memory_is_there(hosts: Hosts, job: Job, ranks: Ranks) -> I
     Source: estimate_zero3_model_states_mem_needs in deepspeed/runtime/zero/stage3.py; /proc/meminfo and the
     cgroup's limit.
     """
-    devices = [device for device, _ in offload_devices(read_deepspeed(job.deepspeed))]
+    devices = [device for device, _ in list_offload_devices(read_deepspeed(job.deepspeed))]
     if "cpu" not in devices:
         return
     for name, node in ranks.items():

@@ -7,10 +7,10 @@ from preflight.checks.finding import Problem, Severity
 from preflight.checks.message_text import round_duration
 from preflight.checks.registry import host_check
 from preflight.checks.unread_facts import judge_each_gpu
-from preflight.facts.gpu import Gpu, slot_of
+from preflight.facts.gpu import Gpu, normalize_bus_id
 from preflight.facts.host import HostFacts, KernelLog, Xid
 from preflight.facts.missing import Missing
-from preflight.facts.xid_table import RECOVERY_XID, asked_recovery, condemns_gpu, explain_xid, fix_xid
+from preflight.facts.xid_table import RECOVERY_XID, condemns_gpu, explain_xid, fix_xid, parse_recovery
 from preflight.job import Expect
 
 _RECOVERY_FIX: dict[str, str] = {
@@ -82,7 +82,7 @@ def _judge(facts: HostFacts, log: KernelLog, expect: Expect, entries: list[Xid])
     bus, code, gpu = last.pci_bus_id, last.code, _gpu_at(facts, last.pci_bus_id)
     later = takewhile(lambda xid: xid is not last, reversed(log.xids))
     says = (xid.text for xid in (*later, last) if (xid.pci_bus_id, xid.code) == (bus, RECOVERY_XID))
-    asked = asked_recovery(next(says, ""))
+    asked = parse_recovery(next(says, ""))
     fix = fix_xid(code, "{index}")
     if code == RECOVERY_XID:
         fix = _RECOVERY_FIX.get(asked, fix)
@@ -127,8 +127,10 @@ def _by_gpu(log: KernelLog) -> dict[tuple[str, int], list[Xid]]:
 
 def _gpu_at(facts: HostFacts, bus: str) -> Gpu | None:
     """Return the GPU at a bus address, None where the kernel's message has none."""
-    slots = {slot_of(gpu.pci_bus_id): gpu for gpu in facts.known_gpus if isinstance(gpu.pci_bus_id, str)}
-    return slots.get(slot_of(bus)) if slot_of(bus) else None
+    slots = {
+        normalize_bus_id(gpu.pci_bus_id): gpu for gpu in facts.known_gpus if isinstance(gpu.pci_bus_id, str)
+    }
+    return slots.get(normalize_bus_id(bus)) if normalize_bus_id(bus) else None
 
 
 def _age(facts: HostFacts, xid: Xid) -> float | None:

@@ -13,7 +13,7 @@ from preflight.checks.versions import release
 from preflight.checks.wheels import OLDEST, Wheel, find_wheel, runs_on
 from preflight.decide.gpu_signs import find_gpu_leftovers, find_gpu_promises
 from preflight.decide.usable_gpus import GpuSelection
-from preflight.facts.gpu import Gpu, PciGpu, slot_of
+from preflight.facts.gpu import Gpu, PciGpu, normalize_bus_id
 from preflight.facts.host import HostFacts, PythonEnv
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
@@ -138,8 +138,8 @@ def the_driver_lists_all_gpus_of_the_bus(
     visible = len(pci_gpus) - len(bound)
     severity = Severity.CRITICAL if len(use.candidates) < use.needed else Severity.WARNING
     if visible > len(gpus):
-        listed = {slot_of(gpu.pci_bus_id) for gpu in gpus if not isinstance(gpu.pci_bus_id, Missing)}
-        lacking = [p.bus_id for p in pci_gpus if p not in bound and slot_of(p.bus_id) not in listed]
+        listed = {normalize_bus_id(gpu.pci_bus_id) for gpu in gpus if not isinstance(gpu.pci_bus_id, Missing)}
+        lacking = [p.bus_id for p in pci_gpus if p not in bound and normalize_bus_id(p.bus_id) not in listed]
         yield Problem(
             f"the bus shows {visible} NVIDIA GPUs, the driver lists {len(gpus)}; not listed: "
             f"{', '.join(lacking) or 'unknown'}",

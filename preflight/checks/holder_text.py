@@ -6,8 +6,8 @@ from preflight.facts.host import HostFacts, Identity, Process
 from preflight.facts.missing import Missing
 from preflight.facts.redaction import redact_words
 from preflight.job import Expect
-from preflight.leftovers.classify import ClassifiedProcess, ProcessClass, classify
-from preflight.leftovers.selection import clean_command, confirmation_of, describe_how_to_end
+from preflight.leftovers.classify import ClassifiedProcess, ProcessClass, classify_processes
+from preflight.leftovers.selection import clean_command, describe_how_to_end, is_asking_session
 
 LEFT_OVER = frozenset(
     {ProcessClass.DEAD_RUN, ProcessClass.ORPHAN, ProcessClass.HALF_DEAD, ProcessClass.STUCK}
@@ -29,7 +29,7 @@ _OTHER_GPUS = "use other GPUs with --gpus"
 
 def classify_by_pid(facts: HostFacts, expect: Expect) -> dict[int, ClassifiedProcess]:
     """Return the classified processes of a host by pid."""
-    return {item.process.pid: item for item in classify(facts, stopped_s=expect.stopped_s)}
+    return {item.process.pid: item for item in classify_processes(facts, stopped_s=expect.stopped_s)}
 
 
 def same_process(facts: HostFacts, gpu: Gpu, item: ClassifiedProcess | None) -> ClassifiedProcess | None:
@@ -73,7 +73,7 @@ def advise_on_holder(facts: HostFacts, item: ClassifiedProcess, otherwise: str =
             return f"if it is yours to end: {clean_command(item, host)}"
         case ProcessClass.SYSTEM:
             return f"leave it, it is not a job; {otherwise}"
-        case ProcessClass.LIVE if confirmation_of(item):
+        case ProcessClass.LIVE if is_asking_session(item):
             return (
                 f"it is part of the session from which gpulaunch runs: end it in that session, or {otherwise}"
             )

@@ -7,7 +7,7 @@ from preflight.checks.finding import Problem, Severity, name_some
 from preflight.checks.message_text import START_UP, format_gib, quote_path
 from preflight.checks.registry import cluster_check, host_check
 from preflight.checks.unread_facts import fix_missing, unchecked
-from preflight.decide.input_paths import find_input_paths, path_on_host
+from preflight.decide.input_paths import find_input_paths, resolve_host_path
 from preflight.decide.script_args import read_option_values
 from preflight.facts.host import HostFacts, Identity, PathFacts
 from preflight.facts.missing import Missing
@@ -222,7 +222,7 @@ def _input(facts: HostFacts, given: str) -> PathFacts | None:
     """Return what a host answered of a path in the arguments, None where it was not asked for it."""
     items = () if isinstance(facts.paths, Missing) else facts.paths
     workdir = next((item.path for item in items if item.role == "workdir"), "")
-    places = (given, path_on_host(given, workdir))
+    places = (given, resolve_host_path(given, workdir))
     return next((item for item in items if item.role == "input" and item.path in places), None)
 
 

@@ -20,7 +20,7 @@ from preflight.facts.host import HostFacts, Identity, ProcessTable
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
 from preflight.leftovers.classify import ClassifiedProcess, ProcessClass
-from preflight.leftovers.process_tree import SYSTEM_NAMES, ProcessTree, environ, is_launcher
+from preflight.leftovers.process_tree import SYSTEM_NAMES, ProcessTree, get_environ, is_launcher
 from preflight.leftovers.reapers import is_reaper
 from preflight.leftovers.selection import describe_how_to_end
 from preflight.probes.nvidia_smi.processes import is_mps_server
@@ -321,7 +321,7 @@ def no_live_run_writes_the_same_files(facts: HostFacts, job: Job, expect: Expect
     script = "" if isinstance(text, Missing) else text
     tree, reported = ProcessTree.of(facts.processes), set[str]()
     for item in ranks:
-        process, marks = item.process, environ(item.process)
+        process, marks = item.process, get_environ(item.process)
         if isinstance(process.argv, Missing) or isinstance(process.cwd, Missing):
             continue
         output = marks.get("GPULAUNCH_OUTPUT", "")
@@ -348,7 +348,7 @@ def no_live_run_writes_the_same_files(facts: HostFacts, job: Job, expect: Expect
 
 def _may_write(item: ClassifiedProcess) -> bool:
     """Whether a process is a rank of the user's own that lives, and sees the host's directories."""
-    process, marks = item.process, environ(item.process)
+    process, marks = item.process, get_environ(item.process)
     inside = not isinstance(process.namespace_pids, Missing) and len(process.namespace_pids) > 1
     is_rank = item.kind is ProcessClass.LIVE and bool(marks.keys() & {"GPULAUNCH_RUN_ID", "LOCAL_RANK"})
     return is_rank and not inside and not marks.keys() & {"SLURM_JOB_ID", "GPULAUNCH_REHEARSE"}

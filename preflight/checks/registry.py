@@ -114,6 +114,6 @@ def _needs_of(function: CheckFunction) -> tuple[str, ...]:
     return names if judged is None else ("gpus", *names[2:])
 
 
-def family_of(code: str) -> str:
+def parse_family(code: str) -> str:
     """Return "PROC" of "PROC001"."""
     return code.rstrip("0123456789")

@@ -14,7 +14,7 @@ from preflight.decide.gpu_signs import find_gpu_demand
 from preflight.decide.script_args import find_precision_in_args, read_option_values
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
-from preflight.facts.package_names import package_of_module
+from preflight.facts.package_names import find_package
 from preflight.facts.script import CodeLocation, LightningSize, ScriptAnalysis
 from preflight.job import Job
 
@@ -222,8 +222,8 @@ def a_restart_continues_from_a_checkpoint(
 
 def _how_to_find(names: Sequence[str], facts: HostFacts, have: Sequence[str]) -> str:
     """Return the command that installs what is known as a package, and what to do about other names."""
-    packages = [package for name in names if (package := package_of_module(name))]
-    others = [name for name in names if not package_of_module(name)]
+    packages = [package for name in names if (package := find_package(name))]
+    others = [name for name in names if not find_package(name)]
     fixes = []
     if packages and not isinstance(facts.python, Missing):
         fixes.append(install_command(facts, facts.python, packages, gpus=False))

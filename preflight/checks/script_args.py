@@ -9,7 +9,7 @@ from preflight import regex as re
 from preflight.checks.finding import Problem
 from preflight.checks.message_text import shorten
 from preflight.checks.registry import cluster_check
-from preflight.decide.script_args import nearest_option, nearest_word, read_option_values
+from preflight.decide.script_args import find_nearest_option, find_nearest_word, read_option_values
 from preflight.facts.redaction import redact_text, redact_words
 from preflight.facts.script import ParserArgument, ScriptAnalysis, ScriptParser
 from preflight.job import Job
@@ -171,7 +171,7 @@ class _Repair:
 
     def _unknown(self, name: str) -> tuple[str, bool]:
         options = [option for item in self._parser.arguments for option in item.names if option[0] == "-"]
-        near = nearest_option(name, options)
+        near = find_nearest_option(name, options)
         if name == self._job.command.local_rank_option:
             return 'the launcher passes it: add_argument("--local_rank", "--local-rank", type=int)', False
         if name in OWN_SWITCHES | OWN_OPTIONS and near.replace("_", "-") != name:
@@ -213,7 +213,7 @@ def _find_near_value(argument: ParserArgument, given: str) -> str:
     choices = [str(choice) for choice in argument.choices or ()]
     same = [choice for choice in choices if choice.lower() == given.lower()]
     if choices:
-        return same[0] if same else nearest_word(given, choices)
+        return same[0] if same else find_nearest_word(given, choices)
     if argument.kind == "int" and _WHOLE.fullmatch(given):
         number = float(given)
         return str(int(number)) if number.is_integer() else ""

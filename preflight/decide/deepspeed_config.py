@@ -24,13 +24,13 @@ def block(content: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def offload_devices(content: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+def list_offload_devices(content: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """Return what optimizer and parameters are offloaded to: the device ("cpu", "nvme") and its directory."""
     blocks = (block(content, "zero_optimization", f"offload_{what}") for what in ("optimizer", "param"))
     return tuple((str(one.get("device") or ""), str(one.get("nvme_path") or "")) for one in blocks)
 
 
-def offload_path(config: DeepSpeedConfig | None) -> str:
+def find_offload_path(config: DeepSpeedConfig | None) -> str:
     """Return the directory that a DeepSpeed config offloads to, "" where it offloads to no disk."""
-    paths = (path for device, path in offload_devices(read_deepspeed(config)) if device == "nvme")
+    paths = (path for device, path in list_offload_devices(read_deepspeed(config)) if device == "nvme")
     return next(filter(None, paths), "")

@@ -10,7 +10,7 @@ _RANGES = re.compile(r"\[([^\[\]]*)\]")
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?", re.ASCII)
 
 
-def unfolded(names: str, most: int) -> list[str]:
+def expand_host_list(names: str, most: int) -> list[str]:
     """Return the hosts that a list names, the list itself where they are more than `most`.
 
     Brackets that hold no numbers stay as they are.

@@ -75,7 +75,7 @@ def _find(args: tuple[str, ...], output: str) -> Mapping[str, InputPath]:
     return dict(list(found.items())[:MOST])
 
 
-def path_on_host(given: str, workdir: str) -> str:
+def resolve_host_path(given: str, workdir: str) -> str:
     """Return where ranks that start in a directory look for a path."""
     return given if given.startswith("~") else posixpath.join(workdir, given)
 

@@ -64,7 +64,7 @@ def find_hardware_limit(gpu: Gpu, host: str = "") -> HardwareLimit | Missing:
     """Return what `gpu` can do; Missing when its capability is not known, for a guess could cost a run."""
     if isinstance(gpu.capability, Missing):
         return gpu.capability
-    name = gpu_name(gpu)
+    name = shorten_gpu_name(gpu)
     fitting = (row for row in _TABLE if row.capability <= gpu.capability and re.search(row.name, name))
     row = next(fitting, _TABLE[-1])  # a capability below 0.0 is nonsense from a broken answer
     major, minor = gpu.capability
@@ -73,12 +73,12 @@ def find_hardware_limit(gpu: Gpu, host: str = "") -> HardwareLimit | Missing:
     return HardwareLimit(row.best, row.also | {row.best}, DecisionReason(text, row.note))
 
 
-def gpu_name(gpu: Gpu) -> str:
+def shorten_gpu_name(gpu: Gpu) -> str:
     """Return the GPU's name as people say it, without the maker."""
     return "a GPU of unknown name" if isinstance(gpu.name, Missing) else gpu.name.removeprefix("NVIDIA ")
 
 
-def fp8_backend(hosts: Iterable[HostFacts]) -> str:
+def choose_fp8_backend(hosts: Iterable[HostFacts]) -> str:
     """Return the fp8 implementation ("TE", "AO", "MSAMP") that every host has installed, else ""."""
     table = (("transformer-engine", "TE"), ("torchao", "AO"), ("ms-amp", "MSAMP"))
     installed = [
@@ -154,8 +154,8 @@ def _ceilings(hosts: Mapping[str, HostFacts], ranks: Mapping[str, NodeRanks]) ->
             limit = find_hardware_limit(gpu, host)
             if isinstance(limit, Missing):
                 raise PrecisionRefused(
-                    f"{host}: the compute capability of GPU {gpu.index} ({gpu_name(gpu)}) is not known"
-                    f" ({limit.reason}), so neither is the mixed precision it can train in",
+                    f"{host}: the compute capability of GPU {gpu.index} ({shorten_gpu_name(gpu)}) is not"
+                    f" known ({limit.reason}), so neither is the mixed precision it can train in",
                     "leave that GPU or host out, or say it yourself with --precision no",
                 )
             found.setdefault(limit.reason.text, limit)
@@ -186,7 +186,7 @@ def _for_gpus(
         cause = weakest if request not in weakest.on_request else refusing
         best = min(weakest.best, request, key=PRECISIONS.index)
         return Decision(best, (cause.reason, *others), requested=request)
-    if request == "fp8" and not fp8_backend(hosts.values()):
+    if request == "fp8" and not choose_fp8_backend(hosts.values()):
         text = "fp8 needs transformer-engine, torchao or ms-amp installed on every host"
         return Decision("bf16", (DecisionReason(text, "installed packages"), weakest.reason), requested="fp8")
     return Decision(request, (DecisionReason("asked for", "the user"), *(limit.reason for limit in ceilings)))

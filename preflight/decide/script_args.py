@@ -27,14 +27,14 @@ def read_option_values(args: tuple[str, ...]) -> Iterator[tuple[str, str]]:
         yield name, value if equals else following
 
 
-def nearest_option(name: str, options: Sequence[str]) -> str:
+def find_nearest_option(name: str, options: Sequence[str]) -> str:
     """Return the option that is spelled most like a name, whatever its dashes and case, "" where none is."""
     plain = {_plain(option): option for option in reversed(options)}
     long = [word for word in plain if len(word) > 1]
-    return plain.get(_plain(name)) or plain.get(nearest_word(_plain(name), long), "")
+    return plain.get(_plain(name)) or plain.get(find_nearest_word(_plain(name), long), "")
 
 
-def nearest_word(word: str, words: Sequence[str]) -> str:
+def find_nearest_word(word: str, words: Sequence[str]) -> str:
     """Return the one of `words` that a word is a misspelling of, "" where none is."""
     from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
 

@@ -80,7 +80,7 @@ def usual(samples: tuple[float, ...], _on_gpu: bool) -> float:  # noqa: FBT001 -
     return median(samples)
 
 
-def best(samples: tuple[float, ...], on_gpu: bool) -> float:  # noqa: FBT001 - a callback
+def estimate_rank_rate(samples: tuple[float, ...], on_gpu: bool) -> float:  # noqa: FBT001 - a callback
     """Return what several ranks reach: on CPUs the best, since each of them waits for processors at times."""
     return median(samples) if on_gpu else max(samples)
 
@@ -128,7 +128,7 @@ VALUES: tuple[Value, ...] = (
         *("DEEP007", "node", "allreduce_gbs", "all-reduce in the node", "GB/s"),
         # One rank speaks for its node: all ranks of a group have the same rate.
         samples=lambda rank: rank.node.busbw if rank.node and rank.local_rank == 0 else (),
-        typical=best,
+        typical=estimate_rank_rate,
         margins=PATH,
         floor_key="allreduce_gbs",
         group=lambda rank: rank.node.members if rank.node else None,
@@ -136,7 +136,7 @@ VALUES: tuple[Value, ...] = (
     Value(
         *("DEEP008", "world", "world_gbs", "all-reduce over the world", "GB/s"),
         samples=lambda rank: rank.world.busbw if rank.world and rank.rank == 0 else (),
-        typical=best,
+        typical=estimate_rank_rate,
         margins=PATH,
     ),
 )

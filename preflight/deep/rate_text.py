@@ -56,7 +56,7 @@ def describe_sensors(rank: RankDeep) -> str:
     return f"; {', '.join(parts)}{f', throttled: {reasons}' if reasons else ''}" if parts else ""
 
 
-def fade_of(rank: RankDeep) -> float | None:
+def measure_fade(rank: RankDeep) -> float | None:
     """Return the last quarter's rate of a GPU's products as a share of the first quarter's."""
     if rank.matmul is None or not rank.on_gpu or len(rank.matmul.tflops) < 8:
         return None

@@ -14,7 +14,7 @@ from preflight.diagnosis.missing_modules import module_advice
 from preflight.diagnosis.parser_messages import correct_argument, describe_refusal
 from preflight.diagnosis.result import Cause, Confidence, Evidence
 from preflight.diagnosis.run_progress import RunProgress
-from preflight.diagnosis.signatures.table import CausalDepth, Signature, signature
+from preflight.diagnosis.signatures.table import CausalDepth, Signature, find_signature
 from preflight.diagnosis.tracebacks import ParsedException, crash_place
 from preflight.diagnosis.warning_lines import is_warning_line
 from preflight.frozen import dataclass
@@ -166,7 +166,7 @@ def _as_said(
     if (
         row.code == _KILLED
         and _BY_SHELL.match(shown[0].text)
-        and (by := signature(_TIME_LIMIT))
+        and (by := find_signature(_TIME_LIMIT))
         and (number := next(limits, None))
     ):
         said = f"a process was killed, as the kernel does at the limit of CPU time that line {number} shows"

@@ -18,7 +18,7 @@ from preflight.diagnosis.result import USER_CODE
 from preflight.diagnosis.run_progress import FULL_BAR, RunProgress
 from preflight.diagnosis.run_starts import FIRST_FAILURE
 from preflight.diagnosis.signature_matcher import SignatureHit, first_match, is_harmless
-from preflight.diagnosis.signatures.table import CausalDepth, Signature, signature
+from preflight.diagnosis.signatures.table import CausalDepth, Signature, find_signature
 from preflight.diagnosis.tracebacks import MOST_BELOW, ParsedException, is_quoted, wraps_another
 from preflight.diagnosis.user_exceptions import (
     LAUNCHER_ERRORS,
@@ -301,7 +301,7 @@ def _behind_an_end(candidate: Candidate, others: Sequence[Candidate], framed: Co
 
 
 def _is_only_named(candidate: Candidate, course: RunProgress) -> bool:
-    row = signature(candidate.cause.code)
+    row = find_signature(candidate.cause.code)
     return row is not None and course.outlived_words(candidate.first, row.alternatives)
 
 

@@ -14,11 +14,11 @@ from preflight.diagnosis.result import USER_CODE
 from preflight.diagnosis.run_ends import TESTS_PASSED
 from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.signature_matcher import first_match
-from preflight.diagnosis.signatures.table import CausalDepth, signature
+from preflight.diagnosis.signatures.table import CausalDepth, find_signature
 from preflight.diagnosis.step_counters import FEWEST_STEPS, counted_steps, names_step
 from preflight.diagnosis.tracebacks import IN_THREAD, MOST_BELOW, ParsedException, is_quoted
 from preflight.diagnosis.warning_lines import IS_EXCEPTION, is_warning_line
-from preflight.facts.xid_table import GPU_FAILED_XIDS, any_xid
+from preflight.facts.xid_table import GPU_FAILED_XIDS, build_xid_pattern
 
 _ENDED_WELL = re.compile(
     r"\b(?:exit(?:ed)?|return(?:ed)?|finished)(?:[ _]with)?(?:[ _](?:code|status))?[ :=]+0(?![\d.])(?!:[1-9])|\breturncode[ :=]+0\b"
@@ -34,7 +34,7 @@ _ALSO_OF_OTHERS = {
     # The c10d store also tries further addresses, and the script may catch what it raises.
     "S50": re.compile(r"^(?:\[[EW]\d* ?.{0,60}\bsocket\.(?:cpp|hpp)\b|INFO\b)"),
     # Xids that do not say that the GPU failed.
-    "S40": re.compile(rf"NVRM: Xid (?!.{{0,60}}: {any_xid(GPU_FAILED_XIDS)})"),
+    "S40": re.compile(rf"NVRM: Xid (?!.{{0,60}}: {build_xid_pattern(GPU_FAILED_XIDS)})"),
     # CUDA, not torch's allocator: NCCL says so of any allocation, and page-locked host memory is CUDA's, too.
     "S20": re.compile(
         r"CUDA (?:driver )?error: out of memory|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY|Failed to CUDA calloc"
@@ -110,7 +110,7 @@ def _as_likely(candidate: Candidate) -> Candidate:
 
 def _may_be_shown(candidate: Candidate, course: RunProgress) -> bool:
     """Whether a cause may be data or handled: no process ended by it, and its own printed an outcome last."""
-    row, first = signature(candidate.cause.code), candidate.first
+    row, first = find_signature(candidate.cause.code), candidate.first
     words = row.alternatives if row is not None else ()
     ended = course.ended_script(first) or course.heading(first).startswith("Process ")
     if ended or course.launcher_failed(first.order + 1) or says_ended(first.text, words):
@@ -135,7 +135,7 @@ def _began_anew(first: Line, course: RunProgress) -> bool:
 
 def _is_proven(candidate: Candidate, framed: set[int], course: RunProgress) -> bool:
     """Whether a certain cause is reported (by an exception's lines or its own), with only ends behind it."""
-    row, first = signature(candidate.cause.code), candidate.first
+    row, first = find_signature(candidate.cause.code), candidate.first
     if candidate.cause.confidence != "certain" or row is None:
         return True
     raised = not framed.isdisjoint(range(first.order - MOST_BELOW, first.order + 1))

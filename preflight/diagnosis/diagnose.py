@@ -24,7 +24,7 @@ from preflight.diagnosis.run_ends import COUNTED_RUNS
 from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.series import Point, read_points
 from preflight.diagnosis.signature_matcher import JoinedLines, find_hits, is_harmless, shape
-from preflight.diagnosis.signatures.table import NOTICES, CausalDepth, signature
+from preflight.diagnosis.signatures.table import NOTICES, CausalDepth, find_signature
 from preflight.diagnosis.tracebacks import is_quoted, parse_exceptions
 from preflight.diagnosis.warning_lines import is_warning_line
 
@@ -115,7 +115,7 @@ def _beside_earlier(causes: tuple[Cause, ...], earlier: Sequence[Line]) -> tuple
     before = _diagnose(earlier, None, beside_earlier=False).causes[:1]
     if not before or before[0].slug in {cause.slug for cause in causes}:
         return causes
-    row, rows = signature(before[0].code), [signature(cause.code) for cause in causes]
+    row, rows = find_signature(before[0].code), [find_signature(cause.code) for cause in causes]
     found = (replace(before[0], cause=_said_of_earlier(earlier, before[0]), confidence="possible"),)
     lost = all(each is not None and each.depth is CausalDepth.VICTIM for each in rows)
     firm = row is None or row.depth is not CausalDepth.VICTIM

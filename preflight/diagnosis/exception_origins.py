@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from preflight import regex as re
-from preflight.diagnosis.signatures.table import Signature, signature
+from preflight.diagnosis.signatures.table import Signature, find_signature
 from preflight.diagnosis.tracebacks import ParsedException
 
 _ANY = frozenset[str]()
@@ -134,9 +134,9 @@ def row_over_words(row: Signature, raised: ParsedException, source: str) -> Sign
     """
     ends = [f"{frame.path}:{frame.function}" for frame in raised.frames[-3:]]
     if row.code == "S85" and _REFUSED_OBJECT.search(raised.whole):
-        return signature("S117") or row
+        return find_signature("S117") or row
     if row.code == "S85" and _REFUSED_ALL.match(raised.message) and not _CUT_OFF.search(raised.whole):
-        return replace(signature("S117") or row, broad=True)
+        return replace(find_signature("S117") or row, broad=True)
     if not ends:
         return row
     text = "\n".join([*ends, raised.message])
@@ -155,7 +155,7 @@ def row_over_words(row: Signature, raised: ParsedException, source: str) -> Sign
         other = "S127"
     if row.code == "S57" and raised.name == "BrokenPipeError" and _PRINTS.search(f"{ends[-1]}\n{source}"):
         other = "S72"
-    found = signature(other)
+    found = find_signature(other)
     return replace(found, broad=True) if found is not None else row
 
 
@@ -175,14 +175,14 @@ def row_of_place(chain: Sequence[ParsedException], source: str) -> Signature | N
     """
     for each in chain:
         if each.name in _READING_ERRORS and any(_READS_MODELS.search(frame.path) for frame in each.frames):
-            return signature("S86" if any("/tokenization_" in at.path for at in each.frames) else "S85")
+            return find_signature("S86" if any("/tokenization_" in at.path for at in each.frames) else "S85")
         if _LACKS_FILE.match(f"{each.text}\n{source}") or (
             each.type == "binascii.Error" and any(_DEEPSPEED_CONFIG.search(at.path) for at in each.frames)
         ):
-            row = signature("S92")
+            row = find_signature("S92")
             return row and replace(row, broad=True)
         if _reads_data(each):
-            row = signature("S108")
+            row = find_signature("S108")
             return row and replace(row, broad=True)
         if each.frames:
             at = each.frames[-1]
@@ -192,7 +192,7 @@ def row_of_place(chain: Sequence[ParsedException], source: str) -> Signature | N
                 if place is _IMPORTED and not _LACKS.match(each.message):
                     continue
                 if (not types or each.name in types) and place.search(f"{at.path}:{at.function}"):
-                    row = signature(code)
+                    row = find_signature(code)
                     return row and replace(row, broad=True)
     return None
 

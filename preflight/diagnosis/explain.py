@@ -43,12 +43,12 @@ DERIVED_CAUSES: tuple[DerivedCause, ...] = (
 _CAUSES: tuple[Signature | DerivedCause, ...] = (*SIGNATURES, *DERIVED_CAUSES)
 
 
-def signature_codes() -> tuple[str, ...]:
+def list_signature_codes() -> tuple[str, ...]:
     """Return every code that a diagnosis can name, causes first."""
     return (*sorted({row.code for row in _CAUSES}), *(each.code for each in NOTICES))
 
 
-def codes_of_class(slug: str) -> tuple[str, ...]:
+def list_codes_of_class(slug: str) -> tuple[str, ...]:
     """Return the codes of a class of causes, () where none is called so."""
     return tuple(dict.fromkeys(row.code for row in _CAUSES if row.slug == slug))
 

@@ -54,7 +54,7 @@ PERMANENT = tuple(row.name for row in _ROWS if not row.retryable)  # fails again
 _OF = {each: row for row in _ROWS for each in row.classes.split()}
 
 
-def category_of(cause: Cause) -> FailureCategory:
+def classify_cause(cause: Cause) -> FailureCategory:
     """Return the nature of a cause; one of a class that the table does not know is unknown."""
     if cause.code == "S70" and cause.confidence == "certain":
         return CATEGORIES["oom"]

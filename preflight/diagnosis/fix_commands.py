@@ -5,7 +5,7 @@ from shlex import quote
 
 from preflight import regex as re
 from preflight.diagnosis.advice.table import find_advice
-from preflight.facts.package_names import package_of_module
+from preflight.facts.package_names import find_package
 
 _RENAMED = {
     "tokenizer": "processing_class", "evaluation_strategy": "eval_strategy", "max_seq_length": "max_length", "no_cuda": "use_cpu",
@@ -227,7 +227,7 @@ def _crashed(text: str) -> str:
     """Return which package's frame is the innermost one of a stack that faulthandler wrote."""
     stack = text.partition("Current thread")[2] or text
     module = _first(_PACKAGE_FRAME, stack)
-    return f"python -m pip show {package_of_module(module) or module} torch numpy" if module else ""
+    return f"python -m pip show {find_package(module) or module} torch numpy" if module else ""
 
 
 def _sizes(text: str) -> str:
@@ -257,7 +257,7 @@ def _waiting(text: str) -> str:
 
 def _shadowed(text: str) -> str:
     module = _first(_OF_MODULE, text)
-    package = package_of_module(module)
+    package = find_package(module)
     if package and package.replace("-", "_") != module.lower():
         return f"python -m pip install --force-reinstall {package}, which {module} is of; a package {module} is another one"
     return f"python -c 'import {module}; print({module}.__file__)'" if module else ""

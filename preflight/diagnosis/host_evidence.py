@@ -6,7 +6,7 @@ from preflight import regex as re
 from preflight.diagnosis.candidate import with_module_advice
 from preflight.diagnosis.free_memory import FreeMemory
 from preflight.diagnosis.result import SAID_CODE, Cause, Confidence, Evidence
-from preflight.diagnosis.signatures.table import CausalDepth, signature
+from preflight.diagnosis.signatures.table import CausalDepth, find_signature
 from preflight.facts.host import KernelLog
 from preflight.facts.xid_table import ADDRESS_FAULT_XIDS, GPU_FAILED_XIDS
 from preflight.frozen import dataclass
@@ -88,7 +88,7 @@ def _rank(cause: Cause, context: Context) -> int:
     """Return the rank of a cause among which one that the context adds is put."""
     if cause.code == SAID_CODE:  # how a rank ended says more
         return CausalDepth.VICTIM
-    row = signature(cause.code)
+    row = find_signature(cause.code)
     killed = cause.code == "S70" and _oom_kills(context)
     return CausalDepth.ROOT if row is None or killed else row.depth
 
@@ -110,7 +110,7 @@ def _added(causes: tuple[Cause, ...], context: Context) -> list[Cause]:
 
 
 def _made(code: str, confidence: Confidence, texts: list[str]) -> Cause:
-    row = signature(code)
+    row = find_signature(code)
     if row is None:
         raise LookupError(code)
     evidence = tuple(

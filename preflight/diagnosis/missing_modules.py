@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from preflight import regex as re
 from preflight.diagnosis.fix_commands import shell_word
 from preflight.diagnosis.native_libraries import ModuleAdvice, library_advice
-from preflight.facts.package_names import BUILT_FROM_SOURCE, package_of_module
+from preflight.facts.package_names import BUILT_FROM_SOURCE, find_package
 
 _TORCH = frozenset({"torch", "torchvision", "torchaudio"})
 _MODULE = re.compile(r"No module named ['\"]?([\w.]+)|The ['\"`]?([\w-]+)['\"`]? distribution was not found")
@@ -38,7 +38,7 @@ def module_advice(text: str, files: Sequence[str], own: Collection[str] = ()) ->
         )
     lacks = _LACKED_NAME.search(text)
     holder = (lacks["of"] or lacks["module"]) if lacks else ""
-    if lacks and package_of_module(_top(holder)) and not _own_root(_top(holder), files):
+    if lacks and find_package(_top(holder)) and not _own_root(_top(holder), files):
         return _other_version(holder, files, lacks["name"] or lacks["attribute"])
     if wanted := _NO_VERSION.search(text):
         return ModuleAdvice(
@@ -70,8 +70,8 @@ def _absent_module(module: str, text: str, files: Sequence[str], own: Collection
         return _package_advice(f"'{required[1].rstrip(',')}'", files)
     if top in BUILT_FROM_SOURCE:
         return _built_from_source(top, files)
-    package = package_of_module(top) or package_of_module(module)
-    if "." in module and package_of_module(top):
+    package = find_package(top) or find_package(module)
+    if "." in module and find_package(top):
         return _other_version(module, files)
     if package:
         return _package_advice(package, files)
@@ -113,7 +113,7 @@ def _path_advice(module: str, root: str) -> ModuleAdvice:
 def _other_version(module: str, files: Sequence[str], name: str = "") -> ModuleAdvice:
     """Return what to do about a package's missing part: if all of it is missing, Python names the package."""
     top = _top(module)
-    package = package_of_module(top).partition(" ")[0]
+    package = find_package(top).partition(" ")[0]
     part = " in ".join(word for word in (name, module if module != top else "") if word)
     return ModuleAdvice(
         f"the installed {package} has no {part}: it is of another version than the script was written for",

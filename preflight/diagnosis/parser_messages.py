@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 from preflight import regex as re
-from preflight.decide.script_args import nearest_option, nearest_word
+from preflight.decide.script_args import find_nearest_option, find_nearest_word
 from preflight.diagnosis.lines import Line
 
 _SAID = re.compile(r"(?:\berror|\bERROR|\bError|not used by the HfArgumentParser): (\S.{0,300})")
@@ -28,14 +28,14 @@ def correct_argument(line: Line, lines: Sequence[Line]) -> str:
     """Return what to write for a refused option or value, by the usage above the line; "" where unknown."""
     choice, unknown = _CHOICE.search(line.text), _UNKNOWN.search(line.text)
     if choice:
-        near = nearest_word(choice[2], re.findall(r"[\w.:/+-]+", choice[3]))
+        near = find_nearest_word(choice[2], re.findall(r"[\w.:/+-]+", choice[3]))
         return f"write {choice[1]} {near} instead of {choice[2]}" if near else ""
     if value := _VALUE.search(line.text):
         return _correct_value(*value.groups())
     if unknown is None:
         return ""
     known = _OPTION.findall("\n".join(_usage(line, lines)))
-    meant = ((word, nearest_option(word, known)) for word in _OPTION.findall(unknown[1]))
+    meant = ((word, find_nearest_option(word, known)) for word in _OPTION.findall(unknown[1]))
     return next((f"write {near} instead of {word}" for word, near in meant if near), "")
 
 

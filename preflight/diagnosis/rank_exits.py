@@ -10,7 +10,7 @@ from preflight.diagnosis.process_ends import WATCHDOG
 from preflight.diagnosis.result import USER_CODE, USER_EXCEPTION
 from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.run_starts import FIRST_FAILURE
-from preflight.diagnosis.signatures.table import CausalDepth, signature
+from preflight.diagnosis.signatures.table import CausalDepth, find_signature
 from preflight.diagnosis.tracebacks import ParsedException
 from preflight.diagnosis.user_exceptions import LAUNCHER_ERRORS
 from preflight.frozen import dataclass
@@ -107,7 +107,7 @@ def _ended_early(
 ) -> Candidate | None:
     """Return the rank that said it was done before others, which then lost it or waited for it in vain."""
     waits = [each for each in found if each.cause.code in (_LOST_PEER, WATCHDOG) and not each.warning_only]
-    row = signature(_ENDED_EARLY)
+    row = find_signature(_ENDED_EARLY)
     if not waits or row is None or any(each.code < 0 and each.root for each in exits):
         return None
     first = min(waits, key=lambda each: each.first.order)

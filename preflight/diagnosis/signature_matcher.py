@@ -9,7 +9,7 @@ from itertools import accumulate, repeat
 from preflight import regex as re
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.signatures.model import Alternative, AnyOf, selective_literals
-from preflight.diagnosis.signatures.table import NOTICES, SEARCHED, Signature, signature
+from preflight.diagnosis.signatures.table import NOTICES, SEARCHED, Signature, find_signature
 from preflight.frozen import dataclass
 
 _ERRNO = re.compile(r"\[Errno (\d{1,3})\]|\(os error (\d{1,3})\)|\bOs \{ code: (\d{1,3}), kind")
@@ -58,9 +58,9 @@ def find_hits(lines: Sequence[Line]) -> list[SignatureHit]:
         rows = active.get(its_shape)
         row = _first(rows, line.text) if rows else None
         if row is not None and row.code == _UNSTARTED and _shows_fork(lines, line):
-            row = signature(_FORKED)
+            row = find_signature(_FORKED)
         elif row is not None and row.code == _NEVER_JOINED and _more_joined(line.text):
-            row = signature(_TOO_MANY)
+            row = find_signature(_TOO_MANY)
         if row is not None and not is_harmless(line.text):
             found.append(SignatureHit(row, line))
     return found

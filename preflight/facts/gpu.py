@@ -179,7 +179,7 @@ class GpuClaim:
     since_unix: float
 
 
-def slot_of(bus_id: str) -> str:
+def normalize_bus_id(bus_id: str) -> str:
     """Return a form in which "00000000:65:00.0", "0000:65:00.0" and "0000:65:00" are equal, "" for no bus."""
     domain, _, rest = bus_id.lower().partition(":")
     return f"{domain.lstrip('0')}:{rest.partition('.')[0]}" if rest else ""

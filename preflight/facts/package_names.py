@@ -45,7 +45,7 @@ _SAME = frozenset({
 })  # fmt: skip
 
 
-def package_of_module(module: str) -> str:
+def find_package(module: str) -> str:
     """Return the name on PyPI of a module's package, "" where none is known for sure."""
     if module in _PACKAGES:
         return _PACKAGES[module]

@@ -108,7 +108,7 @@ def fix_xid(code: int, gpu: str) -> str:
     return fix.format(gpu=gpu) or f"https://docs.nvidia.com/deploy/xid-errors says what to do for {code}"
 
 
-def asked_recovery(text: str) -> str:
+def parse_recovery(text: str) -> str:
     """Return the action that the message of Xid 154 ends with, as NVML calls it: "gpu_reset", "none"."""
     asked = _ASKED.search(text)
     return asked[1].lower().removesuffix(" required").replace(" ", "_") if asked else ""
@@ -121,11 +121,11 @@ def condemns_gpu(code: int, text: str, fatal: tuple[int, ...]) -> bool:
     the action.
     """
     if code == RECOVERY_XID:
-        return asked_recovery(text) not in ("", "none")
+        return parse_recovery(text) not in ("", "none")
     return code in fatal or (code in range(144, 151) and re.search(r"\bFatal\b", text) is not None)
 
 
-def any_xid(codes: tuple[int, ...]) -> str:
+def build_xid_pattern(codes: tuple[int, ...]) -> str:
     """Return the pattern of one of these numbers."""
     return rf"(?:{'|'.join(map(str, codes))})\b"
 

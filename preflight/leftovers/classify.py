@@ -78,7 +78,7 @@ class _Scene:
     stopped_s: float
 
 
-def classify(
+def classify_processes(
     facts: HostFacts,
     *,
     all_users: bool = False,
@@ -108,7 +108,7 @@ def classify(
         idle_gpus=_gpus_idle(facts),
         stopped_s=stopped_s,
     )
-    holdings = {process.pid: holding(facts, process) for process in table.processes}
+    holdings = {process.pid: find_held_resources(facts, process) for process in table.processes}
     return tuple(
         ClassifiedProcess(process, *_judge(scene, process, holdings[process.pid]), holdings[process.pid])
         for process in table.processes
@@ -116,7 +116,7 @@ def classify(
     )
 
 
-def holding(facts: HostFacts, process: Process) -> HeldResources:
+def find_held_resources(facts: HostFacts, process: Process) -> HeldResources:
     """Return what the process itself keeps open: GPU device files and asked-for ports.
 
     The driver's pid lists are not evidence: they name dead parents of forked workers, and in a container the
@@ -125,7 +125,7 @@ def holding(facts: HostFacts, process: Process) -> HeldResources:
     if tree_of.is_dead(process):
         return HeldResources((), ())
     minors = {gpu.device_file: gpu.index for gpu in facts.known_gpus}
-    opened = sorted({minors[path] for path in tree_of.gpu_files(process) if path in minors})
+    opened = sorted({minors[path] for path in tree_of.get_gpu_files(process) if path in minors})
     ports: set[int] = set()
     if not isinstance(facts.ports, Missing):
         for socket in facts.ports.sockets:
@@ -161,12 +161,12 @@ def _matters(process: Process, holds: HeldResources) -> bool:
     return bool(
         holds
         or holds.listed
-        or tree_of.gpu_files(process)
+        or tree_of.get_gpu_files(process)
         or process.state in ("Z", "X", "T")
         or tree_of.is_rank(process)
         or tree_of.is_data_worker(process)
         or tree_of.is_launcher(process)
-        or "GPULAUNCH_RUN_ID" in tree_of.environ(process)
+        or "GPULAUNCH_RUN_ID" in tree_of.get_environ(process)
     )
 
 
@@ -220,7 +220,7 @@ def _proof(scene: _Scene, process: Process, holds: HeldResources) -> Verdict:
 
 def _of_a_run(scene: _Scene, process: Process) -> Verdict | None:
     """Rule for processes that carry a gpulaunch run id."""
-    marks = tree_of.environ(process)
+    marks = tree_of.get_environ(process)
     run_id = marks.get("GPULAUNCH_RUN_ID", "")
     if not run_id:
         return None
@@ -286,7 +286,7 @@ def _may_be_in_use(scene: _Scene, process: Process) -> str:
 def _stopped(scene: _Scene, process: Process, holds: HeldResources) -> Verdict | None:
     """Rule for half-dead processes: they hold what they hold until they are ended."""
     if tree_of.is_half_dead(process):
-        if not holds and not tree_of.gpu_files(process):
+        if not holds and not tree_of.get_gpu_files(process):
             return ProcessClass.LIVE, (
                 "its leader is dead, its threads live on, and it holds no GPU and no asked-for port",
             )
@@ -303,7 +303,7 @@ def _stopped(scene: _Scene, process: Process, holds: HeldResources) -> Verdict |
     runner = next((above for above in scene.tree.ancestors(process) if tree_of.is_launcher(above)), None)
     if runner is not None and runner.state != "T":
         return ProcessClass.LIVE, (f"stopped, but its launcher, pid {runner.pid}, runs",)
-    if not holds and not tree_of.gpu_files(process):
+    if not holds and not tree_of.get_gpu_files(process):
         return ProcessClass.LIVE, ("stopped, and holds no GPU and no asked-for port",)
     if process.age_s < scene.stopped_s:
         return ProcessClass.LIVE, (f"stopped, and only {process.age_s:.0f} s old",)
@@ -313,7 +313,7 @@ def _stopped(scene: _Scene, process: Process, holds: HeldResources) -> Verdict |
 def _orphan(scene: _Scene, process: Process, holds: HeldResources) -> Verdict | None:
     """Rule for ranks and DataLoader workers: they never outlive their launcher on purpose."""
     top = _top_of_its_ranks(scene, process)
-    if not (holds or tree_of.gpu_files(process)) or top is None:
+    if not (holds or tree_of.get_gpu_files(process)) or top is None:
         return None
     origin = judge_parentage(scene.tree, top)
     if origin.bond is Bond.RUN:
@@ -326,7 +326,7 @@ def _orphan(scene: _Scene, process: Process, holds: HeldResources) -> Verdict | 
     if tree_of.is_data_worker(top):
         what = "a DataLoader worker whose training process is gone"
     else:
-        run = tree_of.environ(top)["TORCHELASTIC_RUN_ID"]
+        run = tree_of.get_environ(top)["TORCHELASTIC_RUN_ID"]
         what = f"a rank of torch elastic run {run} whose launcher is gone"
     in_use = _may_be_in_use(scene, process)
     if in_use:
@@ -353,7 +353,7 @@ def _never_alone(process: Process) -> bool:
 
 
 def _suspicion(scene: _Scene, process: Process, holds: HeldResources) -> Verdict:
-    held = holds or bool(tree_of.gpu_files(process))
+    held = holds or bool(tree_of.get_gpu_files(process))
     origin = judge_parentage(scene.tree, process)
     adopted = origin.bond is Bond.ADOPTED
     if held and adopted and not tree_of.is_launcher(process):

@@ -72,17 +72,17 @@ class ProcessTree:
             above = self.parent(above)
 
 
-def environ(process: Process) -> dict[str, str]:
+def get_environ(process: Process) -> dict[str, str]:
     """Return the launch markers of a process, {} when they could not be read."""
     return {} if isinstance(process.environ, Missing) else process.environ
 
 
-def argv(process: Process) -> tuple[str, ...]:
+def get_argv(process: Process) -> tuple[str, ...]:
     """Return its command line, () when it could not be read."""
     return () if isinstance(process.argv, Missing) else process.argv
 
 
-def gpu_files(process: Process) -> tuple[str, ...]:
+def get_gpu_files(process: Process) -> tuple[str, ...]:
     """Return its open GPU device files, () when they could not be read."""
     return () if isinstance(process.gpu_files, Missing) else process.gpu_files
 
@@ -113,7 +113,7 @@ def is_interactive(process: Process) -> bool:
 
 def is_launcher(process: Process) -> bool:
     """Return whether its command line starts ranks (torchrun, accelerate launch, mpirun, srun, ...)."""
-    return any(_LAUNCHER_WORDS.search(word) for word in argv(process)[:6])
+    return any(_LAUNCHER_WORDS.search(word) for word in get_argv(process)[:6])
 
 
 def is_data_worker(process: Process) -> bool:
@@ -123,9 +123,9 @@ def is_data_worker(process: Process) -> bool:
 
 def is_elastic_rank(process: Process) -> bool:
     """Return whether torch elastic started it (or something it started did): it has a launcher or lost it."""
-    return "TORCHELASTIC_RUN_ID" in environ(process) and not is_launcher(process)
+    return "TORCHELASTIC_RUN_ID" in get_environ(process) and not is_launcher(process)
 
 
 def is_rank(process: Process) -> bool:
     """Return whether its environment says that it is a rank, by whatever launcher or by hand."""
-    return any(name in environ(process) for name in _RANK_NAMES) and not is_launcher(process)
+    return any(name in get_environ(process) for name in _RANK_NAMES) and not is_launcher(process)

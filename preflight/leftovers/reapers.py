@@ -69,7 +69,7 @@ def is_reaper(process: Process) -> bool:
         return False
     if is_init(process):
         return bool(_names(process) <= _SERVICE_INITS | COMMAND_INITS)
-    return _names(process) == {"systemd"} and "--user" in tree_of.argv(process)
+    return _names(process) == {"systemd"} and "--user" in tree_of.get_argv(process)
 
 
 def is_init(process: Process) -> bool:
@@ -83,7 +83,7 @@ def _under_reaper(tree: ProcessTree, parent: Process, process: Process, named: s
         return Parentage(Bond.UNCLEAR, f"{named} is in another PID namespace")
     if _is_the_command(tree, parent, process):
         return Parentage(Bond.RUN, f"it is the command that {named} runs")
-    if tree_of.environ(process).get("SYSTEMD_EXEC_PID") == str(_own_pid(process)):
+    if tree_of.get_environ(process).get("SYSTEMD_EXEC_PID") == str(_own_pid(process)):
         return Parentage(Bond.RUN, f"it is a service of {named}")
     return Parentage(Bond.ADOPTED, f"its parent is now {named}")
 
@@ -122,7 +122,7 @@ def _own_pid(process: Process) -> int:
 
 def _names(process: Process) -> set[str]:
     """Return its names, of which a script or a launcher that is called `init` has another as well."""
-    words = [word for text in tree_of.argv(process)[:2] for word in text.split()[:1]]
+    words = [word for text in tree_of.get_argv(process)[:2] for word in text.split()[:1]]
     names = [PurePosixPath(word.lstrip("-")).name[:COMM_LENGTH] for word in words]
     if names[:1] == ["busybox"]:
         return {names[1] if len(names) > 1 else process.comm}

@@ -4,7 +4,7 @@ import re
 
 from preflight.frozen import dataclass
 from preflight.leftovers.classify import ENDED_AFTER_YES, ENDED_BY_DEFAULT, ClassifiedProcess, ProcessClass
-from preflight.leftovers.process_tree import INIT_PID, environ
+from preflight.leftovers.process_tree import INIT_PID, get_environ
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,10 @@ def _after_yes(each: ClassifiedProcess, filters: CleanFilter) -> bool:
         return True
     if each.kind is ProcessClass.SUSPECT:
         return filters.include_suspect or named
-    return each.kind is ProcessClass.LIVE and named and not confirmation_of(each)
+    return each.kind is ProcessClass.LIVE and named and not is_asking_session(each)
 
 
-def confirmation_of(each: ClassifiedProcess) -> bool:
+def is_asking_session(each: ClassifiedProcess) -> bool:
     """Whether it is the session that asks; naming it by pid does not change that."""
     return "it is part of the session that asks" in each.evidence
 
@@ -80,7 +80,7 @@ def advise_on_leftover(each: ClassifiedProcess) -> str:
             return f"if it is yours to end: {clean_command(each, 'HOST')}"
         case ProcessClass.ZOMBIE:
             return "nothing to do: it holds nothing"
-        case ProcessClass.LIVE if (each.held or each.held.listed) and not confirmation_of(each):
+        case ProcessClass.LIVE if (each.held or each.held.listed) and not is_asking_session(each):
             return f"it lives; to end it all the same: {describe_how_to_end(each, 'HOST')}"
         case _:
             return ""
@@ -92,14 +92,14 @@ def advise_on_stranger(each: ClassifiedProcess, host: str) -> str:
         return "leave it: the machine or container ends with it"
     if not each.process.argv:
         return "leave it: it is part of the kernel"
-    if confirmation_of(each):
+    if is_asking_session(each):
         return "leave it: it is part of the session that asks"
     return advise_on_leftover(each) or f"if it is yours to end, on {host}: kill {each.process.pid}"
 
 
 def describe_how_to_end(each: ClassifiedProcess, host: str) -> str:
     """Return the command by which its owner ends a process that lives."""
-    run = environ(each.process).get("GPULAUNCH_RUN_ID", "")
+    run = get_environ(each.process).get("GPULAUNCH_RUN_ID", "")
     if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}", run):  # a process may say anything of itself
         return f"gpulaunch stop {run}"
     return clean_command(each, host)

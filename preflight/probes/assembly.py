@@ -4,7 +4,7 @@ from typing import Any
 
 from .fact import Json, missing
 from .probe_runner import PARTS
-from .request import ProbeRequest, asked_paths, resolve
+from .request import ProbeRequest, list_paths, resolve
 
 
 def assemble_gpus(parts: Any) -> Any:
@@ -26,7 +26,7 @@ def assemble_paths(parts: Any, ask: ProbeRequest) -> Any:
     if not isinstance(parts, dict) or "missing" in parts:
         return parts
     found = []
-    for role, path in asked_paths(ask).items():
+    for role, path in list_paths(ask).items():
         part = parts.get(role) or {}
         facts = part.get("facts")
         if isinstance(facts, dict) and "missing" not in facts:
@@ -39,7 +39,7 @@ def assemble_paths(parts: Any, ask: ProbeRequest) -> Any:
     return found
 
 
-def named_pids(answer: Json) -> set[int]:
+def list_named_pids(answer: Json) -> set[int]:
     """Return pids that the driver lists on a GPU and the process table does not hold."""
     table, gpus = answer.get("processes"), answer.get("gpus")
     if not isinstance(table, dict) or "processes" not in table or not isinstance(gpus, list):

@@ -3,30 +3,30 @@
 import os
 from typing import Any, Iterator
 
-from .cgroup_folder import own_cgroup_folder, with_groups_above
+from .cgroup_folder import find_own_cgroup, list_group_folders
 from .fact import missing
-from .files import text_or
+from .files import read_text_or
 
 
-def cpu_count() -> int:
+def count_cpus() -> int:
     """Return how many CPUs this session may use: affinity, cut by the cgroup's quota."""
     count = len(os.sched_getaffinity(0))
     for folder in _cgroup_folders("cpu"):
-        quota, period = [*text_or(folder + "/cpu.max").split(), "max", "0"][:2]
+        quota, period = [*read_text_or(folder + "/cpu.max").split(), "max", "0"][:2]
         if quota == "max":
-            quota = text_or(folder + "/cpu.cfs_quota_us", "-1")
-            period = text_or(folder + "/cpu.cfs_period_us", "0")
+            quota = read_text_or(folder + "/cpu.cfs_quota_us", "-1")
+            period = read_text_or(folder + "/cpu.cfs_period_us", "0")
         if int(quota) > 0 and int(period) > 0:
             count = min(count, max(1, -(-int(quota) // int(period))))
     return count
 
 
-def memory_limit_mib() -> Any:
+def read_memory_limit() -> Any:
     """Return the smallest memory limit of this session's cgroup and those above it."""
     found = []
     for folder in _cgroup_folders("memory"):
         for name in ("memory.max", "memory.limit_in_bytes"):
-            text = text_or(folder + "/" + name)
+            text = read_text_or(folder + "/" + name)
             if text.isdigit() and int(text) < 1 << 60:  # version 1 writes "none" as a number near 2**63
                 found.append(int(text) >> 20)
     return min(found) if found else missing("no cgroup limits memory on this host", "not-found")
@@ -35,4 +35,4 @@ def memory_limit_mib() -> Any:
 def _cgroup_folders(controller: str) -> Iterator[str]:
     """Yield the folders of this process's cgroup and those above it, version 2 and 1."""
     for kind in ("cgroup2", controller):
-        yield from with_groups_above(own_cgroup_folder(kind))
+        yield from list_group_folders(find_own_cgroup(kind))

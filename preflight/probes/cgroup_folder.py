@@ -8,7 +8,7 @@ import os
 from typing import Iterator
 
 
-def own_cgroup_folder(kind: str, proc: str = "/proc/self") -> str:
+def find_own_cgroup(kind: str, proc: str = "/proc/self") -> str:
     """Return this process's group folder in "cgroup2", or in a v1 controller; "" where it is not visible."""
     try:
         with open(os.path.join(proc, "cgroup"), errors="replace") as file:
@@ -34,7 +34,7 @@ def own_cgroup_folder(kind: str, proc: str = "/proc/self") -> str:
     return ""
 
 
-def with_groups_above(folder: str) -> Iterator[str]:
+def list_group_folders(folder: str) -> Iterator[str]:
     """Yield a group's folder and those above it that are visible, the nearest first."""
     while folder and _is_group(folder):
         yield folder

@@ -34,7 +34,7 @@ def claim_name(gpu: str) -> str:
     return CLAIM_PREFIX + re.sub(r"[^A-Za-z0-9-]", "_", gpu) + "."
 
 
-def files_by_owner(
+def list_files_by_owner(
     directory: str, accepts: Callable[[str], object], order: Callable[[os.stat_result], Any]
 ) -> list[list[str]]:
     """Return files with such names, by owner and in this order. Raises OSError for the directory."""
@@ -50,9 +50,9 @@ def files_by_owner(
     return [[path for _, path in sorted(files)] for files in found.values()]
 
 
-def newest_by_owner(directory: str, accepts: Callable[[str], object]) -> list[str]:
+def list_newest_by_owner(directory: str, accepts: Callable[[str], object]) -> list[str]:
     """Return the files with such names, of each owner the newest MAX_FILES. Raises OSError."""
-    owners = files_by_owner(directory, accepts, lambda status: status.st_mtime)
+    owners = list_files_by_owner(directory, accepts, lambda status: status.st_mtime)
     return [path for files in owners for path in files[: -MAX_FILES - 1 : -1]]
 
 

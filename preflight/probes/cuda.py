@@ -8,7 +8,7 @@ import ctypes
 import os
 from typing import Any
 
-from .driver_library import load_library, refused_device_files
+from .driver_library import list_refused_device_files, load_library
 from .fact import Emit, Json, missing, truncate
 from .request import ProbeRequest
 
@@ -34,7 +34,7 @@ def _start(cuda: Any, name: str) -> Json:
         code = code or cuda.cuDeviceGet(ctypes.byref(device), index)
         code = code or cuda.cuDeviceGetUuid(uuid, device)
         uuids.append(_uuid(bytes(uuid)))
-    error = truncate(_words(cuda, code) + refused_device_files()) if code else ""
+    error = truncate(_words(cuda, code) + list_refused_device_files()) if code else ""
     return {"library": name, "code": code, "error": error, "uuids": [] if code else uuids}
 
 

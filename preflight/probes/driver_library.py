@@ -37,7 +37,7 @@ def load_library(name: str, search_path: Optional[str] = None) -> tuple[Optional
     return None, "", refused
 
 
-def refused_device_files(folder: str = "/dev") -> str:
+def list_refused_device_files(folder: str = "/dev") -> str:
     """Return which device files of GPUs this user cannot open and why, to follow a message; "" for none."""
     try:
         names = sorted(name for name in os.listdir(folder) if _DEVICE.fullmatch(name))

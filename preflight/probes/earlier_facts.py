@@ -11,7 +11,7 @@ import time
 from typing import NamedTuple
 
 from .fact import Json
-from .files import text_or
+from .files import read_text_or
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _MODULE_VERSION = "/sys/module/nvidia/version"
@@ -28,20 +28,20 @@ class Known(NamedTuple):
 
 def read_known(given: Json) -> Known | None:
     """Return what the client knows, None after a restart of host or driver. Raises TypeError for others."""
-    if not given.get("boot_id") or given["boot_id"] != text_or(BOOT_ID):
+    if not given.get("boot_id") or given["boot_id"] != read_text_or(BOOT_ID):
         return None
-    if given.get("nvidia_module", "") != nvidia_module():
+    if given.get("nvidia_module", "") != read_module_version():
         return None
     gpus = frozenset(str(uuid) for uuid in given.get("gpus") or ())
     return Known(str(given.get("driver") or ""), str(given.get("packages") or ""), gpus)
 
 
-def nvidia_module() -> str:
+def read_module_version() -> str:
     """Return the version of the kernel module that is loaded; "" without one, as on WSL2."""
-    return text_or(_MODULE_VERSION)
+    return read_text_or(_MODULE_VERSION)
 
 
-def packages_stamp(executable: str, folders: list[str]) -> str:
+def stamp_packages(executable: str, folders: list[str]) -> str:
     """Return what changes with every change of the packages in `folders`; "" where that is not certain.
 
     It is not certain of a folder that changed within the last seconds: its clock may not have moved between

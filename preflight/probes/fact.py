@@ -16,7 +16,7 @@ def missing(reason: str, code: str = "error") -> Json:
     return {"missing": reason, "code": code}
 
 
-def exception_reason(error: BaseException) -> Json:
+def explain_exception(error: BaseException) -> Json:
     """Return the absent fact that an exception means."""
     if isinstance(error, PermissionError):
         return missing(str(error), "no-permission")
@@ -25,18 +25,18 @@ def exception_reason(error: BaseException) -> Json:
     return missing("%s: %s" % (type(error).__name__, error))
 
 
-def fact(read: Callable[[], Any]) -> Any:
+def read_fact(read: Callable[[], Any]) -> Any:
     """Return what `read` returns, or the reason it could not."""
     try:
         return read()
     except Exception as error:
-        return exception_reason(error)
+        return explain_exception(error)
 
 
 def with_timeout(seconds: float, read: Callable[[], Any]) -> Any:
     """Return what `read` returns, or Missing(timeout): for a call that may hang inside a probe."""
     box: list[Any] = []
-    start_thread(lambda: box.append(fact(read))).acquire(timeout=seconds)
+    start_thread(lambda: box.append(read_fact(read))).acquire(timeout=seconds)
     return box[0] if box else missing("no answer within %g s" % seconds, "timeout")
 
 

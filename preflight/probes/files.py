@@ -16,7 +16,7 @@ def read_text(path: str, limit: int = 1 << 20) -> str:
     return data.decode("utf-8", "replace")
 
 
-def text_or(path: str, default: str = "") -> str:
+def read_text_or(path: str, default: str = "") -> str:
     """Return a file's stripped text, or `default` where it cannot be read."""
     try:
         return read_text(path).strip()
@@ -32,7 +32,7 @@ def link_target(path: str) -> str:
         return ""
 
 
-def readable(fds: list[int], timeout_s: float) -> list[int]:
+def wait_readable(fds: list[int], timeout_s: float) -> list[int]:
     """Return those descriptors that have data or their end to read, once there is one or the time is over."""
     poller = select.poll()
     for fd in fds:

@@ -6,16 +6,16 @@ import resource
 import time
 from typing import Any
 
-from .cgroup import cpu_count, memory_limit_mib
-from .claim_files import CLAIMS_DIR, Place, newest_by_owner, read_claim
-from .earlier_facts import BOOT_ID, nvidia_module
-from .fact import Emit, Json, fact, missing
-from .files import link_target, read_text, text_or
+from .cgroup import count_cpus, read_memory_limit
+from .claim_files import CLAIMS_DIR, Place, list_newest_by_owner, read_claim
+from .earlier_facts import BOOT_ID, read_module_version
+from .fact import Emit, Json, missing, read_fact
+from .files import link_target, read_text, read_text_or
 from .launch_environment import launch_environ
-from .namespaces import own_namespace
-from .pci import pci_gpus
+from .namespaces import read_own_namespace
+from .pci import list_pci_gpus
 from .request import ProbeRequest
-from .users import user_name
+from .users import read_user_name
 
 _CLAIMS_DIR = CLAIMS_DIR
 _INITIAL_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of include/linux/proc_ns.h
@@ -25,41 +25,41 @@ INFINIBAND = "/sys/class/infiniband"
 
 def probe(_: ProbeRequest, emit: Emit) -> None:
     """Emit what a handful of /proc and /sys files say."""
-    emit("identity", fact(identity))
-    emit("limits", fact(limits))
-    emit("environ", fact(launch_environ))
-    emit("infiniband", fact(infiniband))
-    emit("pci_gpus", fact(pci_gpus))
-    emit("claims", fact(gpu_claims))
+    emit("identity", read_fact(read_identity))
+    emit("limits", read_fact(read_limits))
+    emit("environ", read_fact(launch_environ))
+    emit("infiniband", read_fact(read_infiniband))
+    emit("pci_gpus", read_fact(list_pci_gpus))
+    emit("claims", read_fact(list_gpu_claims))
 
 
-def infiniband() -> list[Json]:
+def read_infiniband() -> list[Json]:
     """Return facts.IbPort for each port; none on a host without InfiniBand."""
     ports = []
     for device in sorted(os.listdir(INFINIBAND)) if os.path.isdir(INFINIBAND) else []:
         for port in sorted(os.listdir("%s/%s/ports" % (INFINIBAND, device)), key=int):
             folder = "%s/%s/ports/%s" % (INFINIBAND, device, port)
-            rate = re.match(r"[\d.]+", text_or(folder + "/rate"))
+            rate = re.match(r"[\d.]+", read_text_or(folder + "/rate"))
             ports.append(
                 {
                     "device": device,
                     "port": int(port),
-                    "state": text_or(folder + "/state").split(":")[-1].strip(),
+                    "state": read_text_or(folder + "/state").split(":")[-1].strip(),
                     "rate_gbps": float(rate.group(0))
                     if rate
                     else missing("the port names no rate", "not-supported"),
-                    "link_layer": text_or(folder + "/link_layer"),
+                    "link_layer": read_text_or(folder + "/link_layer"),
                 }
             )
     return ports
 
 
-def limits() -> Json:
+def read_limits() -> Json:
     """Return facts.Limits."""
     memory = {
         key: int(kib) // 1024 for key, kib in re.findall(r"(\w+):\s+(\d+) kB", read_text("/proc/meminfo"))
     }
-    shm = fact(lambda: os.statvfs("/dev/shm"))  # noqa: S108 - measured, not used
+    shm = read_fact(lambda: os.statvfs("/dev/shm"))  # noqa: S108 - measured, not used
     total, available = memory.get("MemTotal", 0), memory.get("MemAvailable", memory.get("MemFree", 0))
     shm_room: Any = (total, available)
     if isinstance(shm, dict):
@@ -69,10 +69,10 @@ def limits() -> Json:
     unlimited = resource.RLIM_INFINITY
     memlock, nofile = map(resource.getrlimit, (resource.RLIMIT_MEMLOCK, resource.RLIMIT_NOFILE))
     return {
-        "cpus": cpu_count(),
+        "cpus": count_cpus(),
         "memory_total_mib": total,
         "memory_available_mib": available,
-        "memory_limit_mib": fact(memory_limit_mib),
+        "memory_limit_mib": read_fact(read_memory_limit),
         "swap_total_mib": memory.get("SwapTotal", 0),
         "swap_used_mib": memory.get("SwapTotal", 0) - memory.get("SwapFree", 0),
         "load_1min": os.getloadavg()[0],
@@ -84,11 +84,11 @@ def limits() -> Json:
     }
 
 
-def gpu_claims() -> list[Json]:
+def list_gpu_claims() -> list[Json]:
     """Return facts.GpuClaim for every live claim: a run of its owner holds its lock, in this boot."""
-    place = Place(text_or(BOOT_ID), own_namespace("pid"))
+    place = Place(read_text_or(BOOT_ID), read_own_namespace("pid"))
     found = []
-    for path in sorted(newest_by_owner(_CLAIMS_DIR, _CLAIM.fullmatch)):
+    for path in sorted(list_newest_by_owner(_CLAIMS_DIR, _CLAIM.fullmatch)):
         name, claim = _CLAIM.fullmatch(os.path.basename(path)), read_claim(path, place)
         if name is None or claim is None or not claim[2]:
             continue
@@ -97,7 +97,7 @@ def gpu_claims() -> list[Json]:
             {
                 "gpu_uuid": name.group(1),
                 "run_id": said["run_id"],
-                "user": user_name(uid),
+                "user": read_user_name(uid),
                 "uid": uid,
                 "pid": said["pid"],
                 "since_unix": said["since"],
@@ -106,29 +106,29 @@ def gpu_claims() -> list[Json]:
     return found
 
 
-def identity() -> Json:
+def read_identity() -> Json:
     """Return facts.Identity."""
     system = os.uname()
     initial = link_target("/proc/self/ns/pid") == _INITIAL_PID_NAMESPACE
     return {
         "hostname": system.nodename,
-        "boot_id": text_or(BOOT_ID),
+        "boot_id": read_text_or(BOOT_ID),
         "uid": os.getuid(),
-        "user": user_name(os.getuid()),
+        "user": read_user_name(os.getuid()),
         "kernel": system.release,
-        "nvidia_module": nvidia_module(),
-        "gpu_device_files": gpu_device_files(),
+        "nvidia_module": read_module_version(),
+        "gpu_device_files": list_gpu_device_files(),
         "machine": system.machine,
         "now_unix": time.time(),
         "uptime_s": float(read_text("/proc/uptime").split()[0]),
         "container": _container(system.release, initial=initial),
         "initial_pid_namespace": initial,
-        "pid_namespace": own_namespace("pid"),
-        "time_namespace": own_namespace("time"),
+        "pid_namespace": read_own_namespace("pid"),
+        "time_namespace": read_own_namespace("time"),
     }
 
 
-def gpu_device_files(folder: str = "/dev") -> list[str]:
+def list_gpu_device_files(folder: str = "/dev") -> list[str]:
     """Return the device files of NVIDIA's GPUs; those of the driver alone (nvidiactl) are none of them."""
     try:
         names = [name for name in os.listdir(folder) if re.fullmatch(r"nvidia\d+", name)]
@@ -145,10 +145,10 @@ def _container(kernel: str, *, initial: bool) -> str:
         return "kubernetes"
     if os.path.exists("/.dockerenv"):
         return "docker"
-    named = text_or("/run/systemd/container") or os.environ.get("container", "")  # noqa: SIM112 - its name
+    named = read_text_or("/run/systemd/container") or os.environ.get("container", "")  # noqa: SIM112 - its name
     if named:
         return named
-    found = re.search(r"docker|kubepods|libpod|containerd|lxc", text_or("/proc/1/cgroup"))
+    found = re.search(r"docker|kubepods|libpod|containerd|lxc", read_text_or("/proc/1/cgroup"))
     if found:
         return found.group(0)
     if "microsoft" in kernel.lower():

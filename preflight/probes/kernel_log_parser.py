@@ -5,7 +5,7 @@ from collections import Counter
 from typing import Any
 
 from .fact import MOST_LINES, Json, missing, truncate
-from .pci import pci_bus_id
+from .pci import format_bus_id
 
 _XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)[^)]*\): (\d{1,9})\b(.*)")
 _FALLEN = re.compile(r"NVRM:.*fallen off the bus")
@@ -43,12 +43,12 @@ def parse_kernel_log(text: str) -> Json:
     fallen_off: set[str] = set()
     for line in _lines_of_interest(text):
         named = _NAMED.search(line)
-        bus = pci_bus_id(named.group(1)) if named else bus
+        bus = format_bus_id(named.group(1)) if named else bus
         xid = _XID.search(line) if "Xid" in line else None
         oom = _OOM.search(line)
         fallen = _FALLEN.search(line) if bus and xid is None else None
         if xid:
-            xids.append(_xid(int(xid.group(2)), pci_bus_id(xid.group(1)), line, xid.group(0)))
+            xids.append(_xid(int(xid.group(2)), format_bus_id(xid.group(1)), line, xid.group(0)))
         elif fallen and bus not in fallen_off:
             xids.append(_xid(_OFF_THE_BUS, bus, line, fallen.group(0)))  # the driver gives some no number
         elif oom:

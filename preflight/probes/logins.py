@@ -4,8 +4,8 @@ import os
 import re
 from collections.abc import Mapping
 
-from .files import text_or
-from .request import hugging_face_home
+from .files import read_text_or
+from .request import find_hugging_face_home
 
 _UNUSED = re.compile(r"(?i)offline|disabled|dryrun|true|1|yes|on")  # what says that the service is not called
 _OFFLINE = re.compile(r"(?m)^ *(?:mode *= *(?:offline|disabled|dryrun)|disabled *= *true) *$")
@@ -21,7 +21,7 @@ def find_logins(environ: Mapping[str, str], workdir: str) -> list[str]:
 
     Source: wandb/sdk/lib/apikey.py; huggingface_hub/utils/_auth.py and constants.py.
     """
-    home, value = hugging_face_home(environ), environ.get
+    home, value = find_hugging_face_home(environ), environ.get
     server = re.split("[/:]", (value("WANDB_BASE_URL") or "").partition("://")[2])[0] or "wandb"
     folder = value("WANDB_CONFIG_DIR") or "~/.config/wandb"
     read = {  # what shows of each that it needs no login
@@ -42,4 +42,4 @@ def find_logins(environ: Mapping[str, str], workdir: str) -> list[str]:
 
 
 def _texts(*paths: str) -> str:
-    return "\n".join(text_or(os.path.expanduser(path)) for path in paths)
+    return "\n".join(read_text_or(os.path.expanduser(path)) for path in paths)

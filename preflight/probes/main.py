@@ -40,7 +40,7 @@ import zlib
 from collections.abc import Callable
 from typing import BinaryIO
 
-from .assembly import assemble_gpus, assemble_paths, merge_named, named_pids
+from .assembly import assemble_gpus, assemble_paths, list_named_pids, merge_named
 from .fact import Emit, Json, missing
 from .probe_runner import Probe, run_probes
 from .request import ProbeRequest, read_request
@@ -74,7 +74,7 @@ def run_probe(ask: ProbeRequest) -> Json:
     took = run_probes([probe for probe in PROBES if not ask.skip.issuperset(probe.facts)], ask, answer)
     answer["gpus"] = assemble_gpus(answer.get("gpus"))
     answer["paths"] = assemble_paths(answer.get("paths"), ask)
-    if named_pids(answer):
+    if list_named_pids(answer):
         named = _named(answer)
         took.update(run_probes([named], ask._replace(deadline_s=named.deadline_s), answer))
     merge_named(answer)

@@ -6,7 +6,7 @@ import re
 _INODE = re.compile(r"\w+:\[([0-9]{1,20})\]")
 
 
-def own_namespace(kind: str) -> str:
+def read_own_namespace(kind: str) -> str:
     """Return the inode of our "pid" or "time" namespace, "0" where the kernel has none, "" if unreadable."""
     found = _INODE.fullmatch(_link("/proc/self/ns/" + kind))
     if found:
@@ -14,7 +14,7 @@ def own_namespace(kind: str) -> str:
     return "" if os.path.exists("/proc/self/ns/" + kind) or not os.path.exists("/proc/self/ns") else "0"
 
 
-def proc_is_ours() -> bool:
+def is_own_proc() -> bool:
     """Return whether /proc numbers processes as our own PID namespace does.
 
     `unshare --pid` without --mount-proc leaves the /proc of the parent namespace: what it calls 4242 is
@@ -30,7 +30,7 @@ def _link(path: str) -> str:
         return ""
 
 
-def pid_is_taken(pid: int) -> bool:
+def is_pid_taken(pid: int) -> bool:
     """Return whether a process has this pid, also one that /proc hides (hidepid, a security module)."""
     try:
         os.kill(pid, 0)
@@ -41,7 +41,7 @@ def pid_is_taken(pid: int) -> bool:
     return True
 
 
-def namespace_pids(pid: int) -> list[int]:
+def read_namespace_pids(pid: int) -> list[int]:
     """Return the pids of a process, ours first and that of its own, innermost namespace last; raises OSError.
 
     A kernel before 4.1 does not say; then a process in our own namespace is known by the link.

@@ -6,7 +6,7 @@ import struct
 from contextlib import closing
 
 
-def netlink_dump(protocol: int, kind: int, payload: bytes) -> list[bytes]:
+def request_dump(protocol: int, kind: int, payload: bytes) -> list[bytes]:
     """Return the payloads of a netlink dump; raises OSError where the kernel refuses it."""
     messages: list[bytes] = []
     with closing(socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)) as link:

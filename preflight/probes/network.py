@@ -7,9 +7,9 @@ import struct
 from contextlib import closing
 from typing import Any
 
-from .fact import Emit, Json, fact, missing, with_timeout
-from .files import text_or
-from .netlink import netlink_dump
+from .fact import Emit, Json, missing, read_fact, with_timeout
+from .files import read_text_or
+from .netlink import request_dump
 from .request import ProbeRequest
 
 
@@ -20,7 +20,7 @@ def probe(_: ProbeRequest, emit: Emit) -> None:
         "network",
         {
             "interfaces": _interfaces(),
-            "default_interface": fact(_default_interface),
+            "default_interface": read_fact(_default_interface),
             "own_name_addresses": with_timeout(
                 3.0, lambda: sorted({str(item[4][0]) for item in socket.getaddrinfo(own_name, None)})
             ),
@@ -47,7 +47,7 @@ def _interfaces() -> list[Json]:
 
         for index, name in socket.if_nameindex():
             flags = ask_kernel(0x8913, name, "H")  # SIOCGIFFLAGS
-            speed = text_or("/sys/class/net/%s/speed" % name, "-1")
+            speed = read_text_or("/sys/class/net/%s/speed" % name, "-1")
             known = speed.isdigit() and int(speed) < 1 << 31
             found.append(
                 {
@@ -67,7 +67,7 @@ def _interfaces() -> list[Json]:
 def _interface_addresses() -> dict[int, list[str]]:
     """Return {interface index: addresses}, IPv4 first, by RTM_GETADDR (an ioctl gives only the first)."""
     found: dict[int, list[str]] = {}
-    for message in netlink_dump(0, 22, struct.pack("=BBBBI", 0, 0, 0, 0, 0)):
+    for message in request_dump(0, 22, struct.pack("=BBBBI", 0, 0, 0, 0, 0)):
         family, _, _, _, index = struct.unpack_from("=BBBBI", message)
         if family not in (socket.AF_INET, socket.AF_INET6):
             continue
@@ -84,12 +84,12 @@ def _interface_addresses() -> dict[int, list[str]]:
 
 def _default_interface() -> Any:
     """Return the interface of the default route with the lowest metric, IPv4 first."""
-    routes = [line.split() for line in text_or("/proc/net/route").splitlines()[1:]]
+    routes = [line.split() for line in read_text_or("/proc/net/route").splitlines()[1:]]
     default = [
         (int(route[6]), route[0]) for route in routes if route[1] == "00000000" and route[7] == "00000000"
     ]
     if not default:
-        routes = [line.split() for line in text_or("/proc/net/ipv6_route").splitlines()]
+        routes = [line.split() for line in read_text_or("/proc/net/ipv6_route").splitlines()]
         default = [
             (int(route[5], 16), route[9])
             for route in routes

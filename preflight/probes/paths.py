@@ -3,20 +3,20 @@
 import os
 import re
 
-from .fact import Emit, Json, fact, missing, start_thread
-from .files import text_or
-from .request import ProbeRequest, asked_paths, resolve
+from .fact import Emit, Json, missing, read_fact, start_thread
+from .files import read_text_or
+from .request import ProbeRequest, list_paths, resolve
 
 
 def probe(ask: ProbeRequest, emit: Emit) -> None:
     """Emit facts.PathFacts for each asked path, each in a thread of its own."""
     mounts = _mount_points()
     threads, later = [], []
-    for role, path in asked_paths(ask).items():
+    for role, path in list_paths(ask).items():
         emit("paths", role, "mount", _mount_of(resolve(path), mounts))
 
         def look_at(role: str = role, path: str = path) -> None:
-            emit("paths", role, "facts", fact(lambda: _path_facts(role.partition(":")[0], path, mounts)))
+            emit("paths", role, "facts", read_fact(lambda: _path_facts(role.partition(":")[0], path, mounts)))
 
         try:
             threads.append(start_thread(look_at))
@@ -33,7 +33,7 @@ def probe(ask: ProbeRequest, emit: Emit) -> None:
 def _mount_points() -> list[tuple[str, str, str]]:
     """Return (folder, file system, source) of each mount, in mount order."""
     found = []
-    for line in text_or("/proc/self/mountinfo").split("\n"):
+    for line in read_text_or("/proc/self/mountinfo").split("\n"):
         left, _, right = line.partition(" - ")
         fields, kind = left.split(), right.split()
         if len(kind) > 1:  # of very many mounts the last line may be cut
@@ -68,7 +68,7 @@ def _exists(path: str) -> bool:
 def _path_facts(role: str, path: str, mounts: list[tuple[str, str, str]]) -> Json:
     """Return facts.PathFacts; may hang for as long as the file system does."""
     resolved = os.path.realpath(resolve(path))
-    exists = fact(lambda: _exists(resolved))
+    exists = read_fact(lambda: _exists(resolved))
     nearest = resolved
     while not os.path.exists(nearest) and nearest != "/":
         nearest = os.path.dirname(nearest)
@@ -76,7 +76,7 @@ def _path_facts(role: str, path: str, mounts: list[tuple[str, str, str]]) -> Jso
     is_wanted = os.path.isdir(nearest) or (role in ("script", "input") and nearest == resolved)
     in_way = "" if is_wanted else nearest
     enterable = not os.path.isdir(nearest) or os.access(nearest, os.X_OK)
-    room = fact(lambda: os.statvfs(nearest))
+    room = read_fact(lambda: os.statvfs(nearest))
     lacking = isinstance(room, dict)
     inodes = missing("the file system does not count inodes", "not-supported")
     reserve = os.geteuid() == 0  # what a file system keeps back is root's to use

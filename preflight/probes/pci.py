@@ -4,17 +4,19 @@ import os
 import re
 
 from .fact import Json, missing
-from .files import link_target, text_or
+from .files import link_target, read_text_or
 
 PCI = "/sys/bus/pci/devices"
 
 
-def pci_gpus() -> list[Json]:
+def list_pci_gpus() -> list[Json]:
     """Return facts.PciGpu: NVIDIA's (10de) display controllers (class 03xx), with or without a driver."""
     found = []
     for bus_id in sorted(os.listdir(PCI)) if os.path.isdir(PCI) else []:
         folder = "%s/%s" % (PCI, bus_id)
-        if text_or(folder + "/vendor") != "0x10de" or not text_or(folder + "/class").startswith("0x03"):
+        if read_text_or(folder + "/vendor") != "0x10de" or not read_text_or(folder + "/class").startswith(
+            "0x03"
+        ):
             continue
         if os.path.islink(folder + "/physfn"):
             continue  # a virtual function, for a virtual machine: the host's driver lists the physical one
@@ -22,14 +24,14 @@ def pci_gpus() -> list[Json]:
         found.append(
             {
                 "bus_id": bus_id,
-                "device_id": text_or(folder + "/device")[2:],
+                "device_id": read_text_or(folder + "/device")[2:],
                 "driver": driver or missing("no driver is bound to it", "not-found"),
             }
         )
     return found
 
 
-def pci_bus_id(text: str) -> str:
+def format_bus_id(text: str) -> str:
     """Return a bus id as /sys names it, "0000:3b:00.0", from the form of NVML or of the kernel log."""
     match = re.fullmatch(
         r"(?:([0-9a-fA-F]{4,16}):)?([0-9a-fA-F]{1,2}):([0-9a-fA-F]{1,2})(?:\.([0-7]))?", text.strip()

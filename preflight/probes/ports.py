@@ -8,15 +8,15 @@ from itertools import chain, islice
 from typing import Any
 
 from .fact import Json, missing
-from .files import text_or
+from .files import read_text_or
 from .processes.walk import ProcessWalk
 from .request import ProbeRequest
-from .users import user_name
+from .users import read_user_name
 
 _FREE_FROM, _FREE_COUNT = 20000, 9000
 
 
-def ports_fact(ask: ProbeRequest, rows: list[Json], walk: ProcessWalk) -> Json:
+def read_ports_fact(ask: ProbeRequest, rows: list[Json], walk: ProcessWalk) -> Json:
     """Return facts.Ports.
 
     The source is /proc even where psutil is installed: psutil names one holder of a socket and a forked child
@@ -30,7 +30,7 @@ def ports_fact(ask: ProbeRequest, rows: list[Json], walk: ProcessWalk) -> Json:
                 "held by a process whose files only its owner or root may read", "no-permission"
             )
         kept = {key: row[key] for key in ("port", "address", "state", "uid")}
-        sockets.append({**kept, "pids": holders, "user": user_name(row["uid"])})
+        sockets.append({**kept, "pids": holders, "user": read_user_name(row["uid"])})
     ephemeral, binds = _ephemeral_range(), [(port, bind_error(port)) for port in ask.ports]
     return {
         "source": "proc",
@@ -72,7 +72,7 @@ def bind_error(port: int) -> str:
 
 def _ephemeral_range() -> tuple[int, int]:
     """Return net.ipv4.ip_local_port_range, the kernel's default where it cannot be read."""
-    low, high = [*text_or("/proc/sys/net/ipv4/ip_local_port_range").split(), "32768", "60999"][:2]
+    low, high = [*read_text_or("/proc/sys/net/ipv4/ip_local_port_range").split(), "32768", "60999"][:2]
     return int(low), int(high)
 
 
@@ -98,7 +98,7 @@ def free_ports(ask: ProbeRequest, ephemeral: tuple[int, int]) -> list[int]:
 def _reserved_ports() -> set[int]:
     """Return net.ipv4.ip_local_reserved_ports."""
     ports: set[int] = set()
-    for part in text_or("/proc/sys/net/ipv4/ip_local_reserved_ports").split(","):
+    for part in read_text_or("/proc/sys/net/ipv4/ip_local_reserved_ports").split(","):
         if part:
             low, _, high = part.partition("-")
             ports.update(range(int(low), int(high or low) + 1))

@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .fact import Emit, Json, exception_reason, missing
-from .files import readable
+from .fact import Emit, Json, explain_exception, missing
+from .files import wait_readable
 from .request import ProbeRequest
 
 PARTS = "?"  # marks a fact that comes in parts; its value excuses the parts that did not come
@@ -37,14 +37,14 @@ def run_probes(probes: list[Probe], ask: ProbeRequest, answer: Json) -> Json:
         try:
             running = _start(probe, ask)
         except OSError as error:  # no process or descriptor left: a finding of its own, and no reason to stop
-            answer.update(dict.fromkeys(probe.facts, exception_reason(error)))
+            answer.update(dict.fromkeys(probe.facts, explain_exception(error)))
         else:
             waiting[running.fd] = running
     took: Json = {}
     pids = [running.pid for running in waiting.values()]
     while waiting:
         next_deadline = min(running.deadline for running in waiting.values())
-        ready = readable(list(waiting), max(0.0, next_deadline - time.monotonic()))
+        ready = wait_readable(list(waiting), max(0.0, next_deadline - time.monotonic()))
         for fd in ready:
             data = os.read(fd, 1 << 20)
             if data:
@@ -82,7 +82,7 @@ def _start(probe: Probe, ask: ProbeRequest) -> "_Running":
         try:
             probe.run(ask, emit)
         except BaseException as error:
-            emit(exception_reason(error))
+            emit(explain_exception(error))
     finally:
         os._exit(0)
 

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any
 
-from .earlier_facts import packages_stamp
-from .fact import Emit, Json, fact, missing
-from .files import read_text, text_or
+from .earlier_facts import stamp_packages
+from .fact import Emit, Json, missing, read_fact
+from .files import read_text, read_text_or
 from .logins import find_logins
-from .request import ProbeRequest, hugging_face_home, resolve
-from .script_imports import absent_modules
+from .request import ProbeRequest, find_hugging_face_home, resolve
+from .script_imports import list_absent_modules
 
 _LONGEST_CONFIG = 1 << 16
 
@@ -22,16 +22,16 @@ def probe(ask: ProbeRequest, emit: Emit) -> None:
     """Emit facts.PythonEnv."""
     environ = {**os.environ, **ask.env}
     path = import_path(environ)
-    stamp = packages_stamp(sys.executable, path)  # before the folders are read: a change since makes another
+    stamp = stamp_packages(sys.executable, path)  # before the folders are read: a change since makes another
     answer: Json = {
         "executable": sys.executable,
         "version": "%d.%d.%d" % sys.version_info[:3],
         "packages_stamp": stamp,
         "managed": _is_managed(),
         "absent_installers": [name for name in ("pip", "ensurepip") if find_spec(name) is None],
-        "accelerate_config": fact(lambda: default_accelerate_config(environ)),
-        "absent_modules": fact(lambda: absent_modules(ask, path)),
-        "logins": fact(lambda: find_logins(environ, resolve(ask.paths.get("workdir", "")))),
+        "accelerate_config": read_fact(lambda: default_accelerate_config(environ)),
+        "absent_modules": read_fact(lambda: list_absent_modules(ask, path)),
+        "logins": read_fact(lambda: find_logins(environ, resolve(ask.paths.get("workdir", "")))),
     }
     if ask.known is None or not stamp or ask.known.packages != stamp:
         answer.update(_packages(path, stamp))
@@ -43,8 +43,8 @@ def _packages(path: list[str], stamp: str) -> Json:
     packages, folders, all_named = _installed_packages(path)
     return {
         "packages": packages,
-        "torch_cuda": fact(lambda: _torch_cuda(packages, folders)),
-        "nccl": fact(lambda: _nccl(packages)),
+        "torch_cuda": read_fact(lambda: _torch_cuda(packages, folders)),
+        "nccl": read_fact(lambda: _nccl(packages)),
         "packages_stamp": stamp if all_named else "",
     }
 
@@ -63,7 +63,7 @@ def default_accelerate_config(environ: Mapping[str, str]) -> str:
 
     Source: accelerate/commands/config/config_args.py (`cache_dir`, `default_config_file`).
     """
-    home = os.path.expanduser(hugging_face_home(environ))
+    home = os.path.expanduser(find_hugging_face_home(environ))
     for name in ("default_config.yaml", "default_config.json"):
         path = os.path.join(home, "accelerate", name)
         if os.path.isfile(path):
@@ -88,7 +88,7 @@ def _has_user_site(environ: Mapping[str, str]) -> bool:
         return False
     if sys.prefix == sys.base_prefix:
         return True
-    settings = text_or(sys.prefix + "/pyvenv.cfg")
+    settings = read_text_or(sys.prefix + "/pyvenv.cfg")
     return re.search(r"(?im)^include-system-site-packages *= *true *$", settings) is not None
 
 
@@ -126,7 +126,7 @@ def _installed_packages(folders: list[str]) -> tuple[dict[str, str], dict[str, s
 def _version_inside(path: str) -> str:
     """Return the version out of an old egg-info or a development install."""
     for name in ("/PKG-INFO", "/METADATA", ""):
-        match = re.search(r"^Version: *(\S+)", text_or(path + name), re.MULTILINE)
+        match = re.search(r"^Version: *(\S+)", read_text_or(path + name), re.MULTILINE)
         if match:
             return match.group(1)
     return ""
@@ -136,7 +136,7 @@ def _torch_cuda(packages: dict[str, str], folders: dict[str, str]) -> Any:
     """Return the CUDA build of the torch wheel: "12.8", "cpu", "rocm6.2"."""
     if "torch" not in packages:
         return missing("torch is not installed in %s" % sys.executable, "not-found")
-    text = text_or(folders["torch"] + "/torch/version.py")
+    text = read_text_or(folders["torch"] + "/torch/version.py")
     cuda = re.search(r"^cuda\s*(?::[^=]*)?=\s*['\"]([\d.]+)['\"]", text, re.MULTILINE)
     if cuda:
         return cuda.group(1)

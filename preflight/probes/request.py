@@ -56,7 +56,7 @@ def read_request(request: Json, pynvml: bytes | None) -> ProbeRequest:
     )
 
 
-def asked_paths(ask: ProbeRequest) -> dict[str, str]:
+def list_paths(ask: ProbeRequest) -> dict[str, str]:
     """Return {role: path} with the defaults of the roles that have one; "input:0" is the first of a role."""
     paths = {role: path for role, path in ask.paths.items() if role.partition(":")[0] in _ROLES}
     environ = {**os.environ, **ask.env}
@@ -64,14 +64,14 @@ def asked_paths(ask: ProbeRequest) -> dict[str, str]:
     # As launcher/onhost/supervisor/run_dir.py has it.
     state = state if os.path.isabs(state) else "~/.local/state"
     defaults = {
-        "hf_cache": hugging_face_home(environ),
+        "hf_cache": find_hugging_face_home(environ),
         "tmp": environ.get("TMPDIR") or "/tmp",  # noqa: S108 - asked about, not used
         "run_dir": os.path.join(state, "gpulaunch", "runs"),
     }
     return {role: path or defaults.get(role, "") for role, path in paths.items() if path or role in defaults}
 
 
-def hugging_face_home(environ: Mapping[str, str]) -> str:
+def find_hugging_face_home(environ: Mapping[str, str]) -> str:
     """Return the directory of Hugging Face's caches and of accelerate's default config, perhaps with a `~`.
 
     Source: huggingface_hub/constants.py, accelerate/commands/config/config_args.py (`cache_dir`).

@@ -11,7 +11,7 @@ from .request import ProbeRequest, resolve
 _MOST_SCRIPT = 512 << 10
 
 
-def absent_modules(ask: ProbeRequest, folders: list[str]) -> Any:
+def list_absent_modules(ask: ProbeRequest, folders: list[str]) -> Any:
     """Return the modules that the script imports first of all and that are in none of `folders`.
 
     These are the request's own list, else the script's as it lies on the host: imports in a function, a
@@ -23,24 +23,24 @@ def absent_modules(ask: ProbeRequest, folders: list[str]) -> Any:
     more = [os.path.join(workdir, os.path.expanduser(name)) for name in named if name]
     if ask.script:
         path = os.path.join(workdir, os.path.expanduser(ask.script))
-        names = tuple(imported_modules(path)) if names is None else names
+        names = tuple(list_imported_modules(path)) if names is None else names
         more.insert(0, os.path.dirname(path))
     if not names:
         return missing("no script is known", "not-asked")
     return [name for name in names if not _is_found(name, [*more, *folders])]
 
 
-def imported_modules(path: str) -> list[str]:
+def list_imported_modules(path: str) -> list[str]:
     """Return the top-level modules that a file imports unconditionally; [] where it is not Python."""
     with open(path, "rb") as file:
         data = file.read(_MOST_SCRIPT + 1)
     try:
-        return [] if len(data) > _MOST_SCRIPT else imported_names(data.decode("utf-8-sig", "replace"))
+        return [] if len(data) > _MOST_SCRIPT else list_imported_names(data.decode("utf-8-sig", "replace"))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
 
 
-def imported_names(text: str) -> list[str]:
+def list_imported_names(text: str) -> list[str]:
     """Return the top-level modules that a text imports unconditionally. Raises as `ast.parse` does."""
     import ast  # takes longer than all else of a host without a script
 

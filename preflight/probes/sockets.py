@@ -6,8 +6,8 @@ import struct
 import sys
 
 from .fact import Json
-from .files import text_or
-from .netlink import netlink_dump
+from .files import read_text_or
+from .netlink import request_dump
 
 _TCP_STATES = {
     "01": "ESTABLISHED",
@@ -26,7 +26,7 @@ _TCP_STATES = {
 _MOST_SOCKETS = 256  # per host; a busy server has thousands of connections on its own port
 
 
-def sockets_on(ports: tuple[int, ...]) -> list[Json]:
+def list_sockets_on(ports: tuple[int, ...]) -> list[Json]:
     """Return the TCP sockets on `ports`, of both families, with their inodes."""
     if not ports:
         return []
@@ -36,7 +36,7 @@ def sockets_on(ports: tuple[int, ...]) -> list[Json]:
     )
     rows = []
     for name in ("tcp", "tcp6"):
-        for packed, port, state, uid, inode in line.findall(text_or("/proc/net/" + name)):
+        for packed, port, state, uid, inode in line.findall(read_text_or("/proc/net/" + name)):
             rows.append(
                 {
                     "port": int(port, 16),
@@ -63,7 +63,7 @@ def _bound_sockets(ports: tuple[int, ...]) -> list[Json]:
     for family in (socket.AF_INET, socket.AF_INET6):
         request = struct.pack("=BBBBI48x", family, socket.IPPROTO_TCP, 0, 0, 1 << 13)  # TCP_BOUND_INACTIVE
         try:
-            messages = netlink_dump(4, 20, request)
+            messages = request_dump(4, 20, request)
         except OSError:
             continue
         for message in messages:

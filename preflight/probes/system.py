@@ -7,9 +7,9 @@ import time
 from typing import Any
 
 from .commands import run_command
-from .fact import Json, fact, missing
-from .files import text_or
-from .pci import PCI, pci_gpus
+from .fact import Json, missing, read_fact
+from .files import read_text_or
+from .pci import PCI, list_pci_gpus
 from .processes.proc_pid import read_stat
 from .processes.walk import ProcessWalk
 
@@ -25,17 +25,17 @@ _UNITS = ("nvidia-fabricmanager", "nvidia-persistenced")
 _BETWEEN_LOOKS_S = 0.2
 
 
-def system_fact(walk: ProcessWalk, started: float) -> Json:
+def read_system_fact(walk: ProcessWalk, started: float) -> Json:
     """Return facts.System; processes in state D are looked at a second time before they count as hung."""
-    units = fact(_service_states)
+    units = read_fact(_service_states)
     comms = {stat.comm for stat in walk.stats.values() if stat.comm in _SERVICES and _is_service(stat.pid)}
     return {
-        "modules": sorted(set(_MODULES.findall(text_or("/proc/modules")))),
+        "modules": sorted(set(_MODULES.findall(read_text_or("/proc/modules")))),
         "fabric_manager": _service("nvidia-fabricmanager", "nv-fabricmanage", units, comms),
         "persistence_daemon": _service("nvidia-persistenced", "nvidia-persiste", units, comms),
         "mps_control": bool(comms & _MPS),
-        "acs_enabled": fact(acs_enabled),
-        "iommu": fact(iommu),
+        "acs_enabled": read_fact(is_acs_enabled),
+        "iommu": read_fact(read_iommu),
         "hung": _hung(walk, started),
     }
 
@@ -83,18 +83,20 @@ def _hung(walk: ProcessWalk, started: float) -> list[str]:
         except OSError:
             continue
         if after.state == "D" and after[-3:] == before[-3:]:
-            found.append("%d %s %s" % (after.pid, after.comm, text_or("/proc/%d/wchan" % after.pid, "?")))
+            found.append(
+                "%d %s %s" % (after.pid, after.comm, read_text_or("/proc/%d/wchan" % after.pid, "?"))
+            )
     return found
 
 
-def acs_enabled() -> Any:
+def is_acs_enabled() -> Any:
     """Return whether a PCI bridge redirects peer-to-peer traffic (ACS source validation on)."""
-    if not pci_gpus():
+    if not list_pci_gpus():
         return missing("there is no NVIDIA device on the PCI bus", "not-found")
     seen = False
     for bus_id in os.listdir(PCI):
         folder = "%s/%s" % (PCI, bus_id)
-        if not text_or(folder + "/class").startswith("0x0604"):
+        if not read_text_or(folder + "/class").startswith("0x0604"):
             continue
         with open(folder + "/config", "rb", buffering=0) as file:
             config = file.read(4096)
@@ -117,12 +119,12 @@ def _acs_control(config: bytes) -> int:
     return 0
 
 
-def iommu() -> Any:
+def read_iommu() -> Any:
     """Return "off", or how the IOMMU treats the GPUs: "passthrough" or "translated"."""
-    groups = ["%s/%s/iommu_group" % (PCI, gpu["bus_id"]) for gpu in pci_gpus()]
+    groups = ["%s/%s/iommu_group" % (PCI, gpu["bus_id"]) for gpu in list_pci_gpus()]
     if not any(map(os.path.isdir, groups)):
         return "off"
-    kinds = {text_or(group + "/type") for group in groups}
+    kinds = {read_text_or(group + "/type") for group in groups}
     if "" in kinds:
         return missing("the kernel names no types of its IOMMU groups", "not-supported")
     return "passthrough" if kinds == {"identity"} else "translated"

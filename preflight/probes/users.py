@@ -9,7 +9,7 @@ _UNANSWERED = -1  # in place of a user id: the directory server does not answer
 _USERS: dict[int, str] = {}
 
 
-def user_name(uid: int) -> str:
+def read_user_name(uid: int) -> str:
     """Return the name of a user id, or the number as text where it has none.
 
     Names may come from a directory server; once that has not answered, numbers have to do.

@@ -4,7 +4,7 @@ from itertools import dropwhile, takewhile
 from typing import Any
 
 from preflight import regex as re
-from preflight.probes.nvidia_smi.values import smi_error
+from preflight.probes.nvidia_smi.values import parse_smi_error
 from preflight.smi_reports.surroundings import ERRORS
 
 Facts = dict[str, Any]
@@ -43,9 +43,9 @@ def error_facts(text: str) -> Facts | None:
     paragraph = END_OF_ERROR.split(text[found.start() :], maxsplit=1)[0] if found else text
     behind = dropwhile(AT_PROMPT.match, paragraph.split("\n"))
     lines = [*takewhile(lambda line: not AT_PROMPT.match(line), behind)][:_ERROR_LINES]
-    codes = {error["code"] for error in map(smi_error, lines) if error} - {"gpu-lost"}
+    codes = {error["code"] for error in map(parse_smi_error, lines) if error} - {"gpu-lost"}
     is_of_host = len(text) <= _LONGEST_ERROR and len(codes) < 2 and not _is_about_errors(text)
-    excuse = smi_error("\n".join(lines)) if is_of_host else None
+    excuse = parse_smi_error("\n".join(lines)) if is_of_host else None
     return None if excuse is None else {"driver": excuse, "gpus": excuse}
 
 
@@ -61,7 +61,7 @@ def note_facts(text: str) -> Facts | None:
     is_one = is_of_host and len(set(re.findall(ERRORS, text))) == 1
     for before, words in _NOTED.findall(text) if is_one else ():
         is_of_all = len(lines) > 1 and all(line.startswith(before) for line in lines)
-        excuse = smi_error(words) if is_of_all or _TAG.fullmatch(before) else None
+        excuse = parse_smi_error(words) if is_of_all or _TAG.fullmatch(before) else None
         if excuse:
             return {"driver": excuse, "gpus": excuse}
     return None

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from preflight import regex as re
 from preflight.probes.fact import missing
 from preflight.probes.kernel_log_parser import parse_kernel_log
-from preflight.probes.nvidia_smi.tree import tree_driver, tree_gpus
-from preflight.probes.nvidia_smi.values import CUT, NO_PROGRAM, NOT_HELD, find, value_of, whole
-from preflight.probes.nvidia_smi.xmldoc import xml_tree
+from preflight.probes.nvidia_smi.tree import parse_driver, parse_gpus
+from preflight.probes.nvidia_smi.values import CUT, NO_PROGRAM, NOT_HELD, convert_value, find, parse_whole
+from preflight.probes.nvidia_smi.xmldoc import parse_xml
 from preflight.smi_reports.compute_apps import ASKED, BARE_ROW, apps_facts
 from preflight.smi_reports.error_texts import ERROR_LINE, OF_CONTAINER, error_facts, note_facts
 from preflight.smi_reports.gpustat import JSON as GPUSTAT_JSON
@@ -101,9 +101,9 @@ def read_form(text: str) -> Facts | None:
 def _tree_facts(tree: Facts) -> Facts:
     """Return driver and gpus of a tree; raises ValueError where it holds no GPU and does not say "none"."""
     mark_cut_values(tree)
-    gpus = tree_gpus(tree)
-    attached = value_of(find(tree, "attached_gpus"), whole)
-    driver = tree_driver(tree, "file")
+    gpus = parse_gpus(tree)
+    attached = convert_value(find(tree, "attached_gpus"), parse_whole)
+    driver = parse_driver(tree, "file")
     if gpus:
         return {"driver": driver, "gpus": gpus}
     if attached == 0:
@@ -131,7 +131,7 @@ def _xml(text: str) -> Facts:
     """Return the facts of the XML; of one that is cut, what is whole in it: see `_counted_facts`."""
     texts = split_at(text, [match.start() for match in re.finditer("<nvidia_smi_log", text)])
     closed = [closed_xml(each) for each in texts]
-    trees = [xml_tree(whole) for whole, _ in closed]
+    trees = [parse_xml(whole) for whole, _ in closed]
     place = latest(trees, texts)
     tree, inside = trees[place], closed[place][1]
     facts = _counted_facts(tree, text)
@@ -156,7 +156,7 @@ def _counted_facts(tree: Facts, text: str, asked: Sequence[int] = ()) -> Facts:
     tree["gpu"] = gpus = gpus_in(tree)
     place_lost(gpus, text, are_numbered=False)
     facts = _tree_facts(tree)
-    attached = value_of(find(tree, "attached_gpus"), whole)
+    attached = convert_value(find(tree, "attached_gpus"), parse_whole)
     if find(tree, "attached_gpus") is None and isinstance(facts["gpus"], list):
         facts["gpus"] = _placed(facts["gpus"], starts_within="cut" in tree, asked=asked)
     cut = bool(gpus) and (len(facts["gpus"]) != attached or "processes" not in gpus[-1])
@@ -213,7 +213,7 @@ def _table(text: str) -> Facts:
     if not trees[place]["gpu"] and _TABLE_HEAD.search(text):  # a line of a table, as grep finds it
         others = read_form(_TABLE_HEAD.sub("", text))
         if others is not None:
-            return {**others, "driver": tree_driver(trees[place], "file")}
+            return {**others, "driver": parse_driver(trees[place], "file")}
     tree, text = trees[place], texts[place]
     facts = _tree_facts(tree)
     if all({**row, "processes": ""} == {"product_name": CUT, "processes": ""} for row in tree["gpu"]):
@@ -234,7 +234,7 @@ def _table(text: str) -> Facts:
         if row.get("processes") == UNLISTED:
             gpu["processes"] = missing(f"nvidia-smi says {UNLISTED!r} of them", "not-asked")
         elif isinstance(gpu["name"], str) and "fb_memory_usage" not in row and gpu["memory"] == NOT_HELD:
-            gpu["memory"] = value_of(CUT, whole)
+            gpu["memory"] = convert_value(CUT, parse_whole)
     *_, row = [None, *re.finditer(_ROW, text, re.MULTILINE | re.IGNORECASE)]
     if listed and row is not None and _ELIDED.search(text, row.end(), len(text) - len(listed[0])):
         least = missing(
@@ -374,7 +374,7 @@ FORMS = (
     Form(ROW, bare_facts),
     Form(BARE_ROW, apps_facts),
     Form(_OF_KERNEL, kernel_facts),
-    Form(r"^DRIVER version *: *\d", lambda text: {"driver": tree_driver(q_tree(text), "file")}),
+    Form(r"^DRIVER version *: *\d", lambda text: {"driver": parse_driver(q_tree(text), "file")}),
     Form(LSPCI, lambda text: {"pci_gpus": lspci_gpus(text)}),
     Form("^WARNING: infoROM", kernel_facts),
     Form(ERRORS, note_facts),

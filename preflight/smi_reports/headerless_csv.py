@@ -8,7 +8,7 @@ from itertools import compress, pairwise
 from typing import Any
 
 from preflight import regex as re
-from preflight.probes.nvidia_smi.capability import capability
+from preflight.probes.nvidia_smi.capability import find_capability
 from preflight.smi_reports.csv_dialects import csv_row
 from preflight.smi_reports.repeated_recordings import newest_gpus
 from preflight.smi_reports.table import LOST, MAKE, absent_gpu, place_lost, unreachable
@@ -102,7 +102,9 @@ def _are_gpus(rows: list[list[str]], kinds: list[str]) -> bool:
         return True  # and not a process with its GPU
     names = [row[kinds.index("product_name")] for row in rows] if "product_name" in kinds else []
     are_numbered = [row[0] for row in rows] == [str(at) for at in range(len(rows))]
-    return bool(names) and (are_numbered or all(isinstance(capability({}, name), list) for name in names))
+    return bool(names) and (
+        are_numbered or all(isinstance(find_capability({}, name), list) for name in names)
+    )
 
 
 def _may_be_watts(rows: list[list[str]], place: int) -> bool:

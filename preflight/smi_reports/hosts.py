@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from preflight import regex as re
-from preflight.decide.host_lists import unfolded
+from preflight.decide.host_lists import expand_host_list
 from preflight.smi_reports.excerpt import ABOUT_GPUS
 from preflight.smi_reports.gpustat import HEAD
 from preflight.smi_reports.surroundings import ERRORS, OF_LOG
@@ -145,7 +145,9 @@ def headed_parts(text: str) -> Parts:
         found = list(heading.finditer(text))
         if found:
             return [
-                (host, block) for name, block in _blocks(text, found) for host in unfolded(name, _MOST_FOLDED)
+                (host, block)
+                for name, block in _blocks(text, found)
+                for host in expand_host_list(name, _MOST_FOLDED)
             ]
     return []
 

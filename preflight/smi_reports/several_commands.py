@@ -6,8 +6,8 @@ from itertools import takewhile
 from typing import Any
 
 from preflight import regex as re
-from preflight.probes.nvidia_smi.processes import processes
-from preflight.probes.nvidia_smi.values import NOT_HELD, smi_error
+from preflight.probes.nvidia_smi.processes import parse_processes
+from preflight.probes.nvidia_smi.values import NOT_HELD, parse_smi_error
 from preflight.smi_reports.compute_apps import mapped_by, processes_by_gpu
 from preflight.smi_reports.error_texts import AT_PROMPT, END_OF_ERROR, ERROR_LINE
 from preflight.smi_reports.forms import (
@@ -72,7 +72,7 @@ def _last_words(text: str, gpus: list[Facts]) -> Facts | None:
     )
     at_prompt = words.lstrip().startswith("No d") and above and AT_PROMPT.match(above[-1])
     is_of_other |= bool(at_prompt) and "smi" not in above[-1]  # adb and others print these words, too
-    return None if not above or is_told or is_of_other else smi_error(words)
+    return None if not above or is_told or is_of_other else parse_smi_error(words)
 
 
 def _sections(text: str) -> dict[str, str]:
@@ -185,7 +185,7 @@ def _add_processes(gpus: list[Facts], text: str) -> None:
         return
     for gpu in gpus:
         if isinstance(gpu["uuid"], str) and isinstance(gpu["processes"], dict):
-            gpu["processes"] = processes({"processes": {"process_info": by_gpu.get(gpu["uuid"], [])}})
+            gpu["processes"] = parse_processes({"processes": {"process_info": by_gpu.get(gpu["uuid"], [])}})
 
 
 _UNEXPLAINED_MIB = 1024  # as of `expect:`; a desktop takes less

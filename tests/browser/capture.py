@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from launcher.report.preflight_page.page import render_preflight_page
-from launcher.version import version
+from launcher.version import read_version
 from tests.browser.chromium import chromium_page, find_chromium
 from tests.launcher.preflight_fleets import fleet
 
@@ -26,7 +26,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder, chromium_page(program) as tab:
         path = Path(folder) / "page.html"
         path.write_text(
-            render_preflight_page(fleet(), made_at=1763800000.0, version=version()), encoding="utf-8"
+            render_preflight_page(fleet(), made_at=1763800000.0, version=read_version()), encoding="utf-8"
         )
         tab.show(_WIDTH)
         tab.open(path)

@@ -228,7 +228,7 @@ def _logs(_: Path) -> Read:
 
 
 def _scripts(_: Path) -> Read:
-    from launcher.lint.formats import lint_json, lint_lines, sarif
+    from launcher.lint.formats import lint_json, lint_lines, render_sarif
     from preflight.script.analyze import analyze_script
     from preflight.script.lint import lint
 
@@ -240,7 +240,7 @@ def _scripts(_: Path) -> Read:
         assert not fault, fault
         lines = text.splitlines()
         lint_lines([result], lambda _: lines)
-        json.dumps([lint_json([result]), sarif([result])], allow_nan=False)
+        json.dumps([lint_json([result]), render_sarif([result])], allow_nan=False)
         analyze_script(text, "train.py", find=files.get)
 
     return read
@@ -265,7 +265,7 @@ def _claims(folder: Path) -> Read:
             data = data.replace(word, value.encode())  # a claim counts on its own machine only
         os.ftruncate(fd, 0)
         os.pwrite(fd, data, 0)
-        json.dumps(host.gpu_claims(), allow_nan=False)
+        json.dumps(host.list_gpu_claims(), allow_nan=False)
         taken.conflict_of(str(folder), "GPU-1", {})
         os.ftruncate(mine, 0)
         os.pwrite(mine, data, 0)

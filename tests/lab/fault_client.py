@@ -20,7 +20,7 @@ from launcher.remote.connection_pool import ConnectionPool
 from launcher.report.outcome import render_outcome
 from launcher.terminal.screen import Screen
 from launcher.transports.base import OpenOptions
-from launcher.transports.ssh.endpoint import opener_for
+from launcher.transports.ssh.endpoint import build_opener
 from preflight.decide.decision import Decision, NodeRanks, RankSlot
 from preflight.job import Job
 
@@ -78,7 +78,7 @@ def main(config: dict[str, Any]) -> int:
     launch = LaunchRequest(
         entries=inventory.resolve(config["hosts"]),
         job=Job(name="survive"),
-        connections=ConnectionPool(opener_for(inventory, OpenOptions())),
+        connections=ConnectionPool(build_opener(inventory, OpenOptions())),
         follow=FollowOptions(
             DisconnectOptions(*config.get("disconnect", ())),
             detach=config["detach"],

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from launcher.config.node_sets import host_range
+from launcher.config.node_sets import format_host_range
 from tests.lab import clock, network, sshd
 from tests.lab.fault_runs import Laptop, claims, until
 from tests.lab.fault_scripts import COUNT, EXPECTED, STUBBORN, STUCK, some
@@ -152,7 +152,7 @@ def test_a_detached_run_outlives_its_client_and_another_laptop_finds_it(laptop: 
         code, listed = other.run("ps", *laptop.names())
         assert code == 0, listed
         assert re.search(
-            rf"{laptop.run_id} +running .*  {re.escape(host_range(laptop.names()))}  ", listed
+            rf"{laptop.run_id} +running .*  {re.escape(format_host_range(laptop.names()))}  ", listed
         ), listed
         go.touch()
         # --hosts: the other laptop has not launched it, so it asks a host of the run, which names the rest.
@@ -230,9 +230,9 @@ def test_a_client_killed_with_9_leaves_a_run_that_goes_on_and_is_found(laptop: L
     time.sleep(2 * GRACE_S)
     code, listed = laptop.run("ps", *laptop.names())
     assert code == 0, listed
-    assert re.search(rf"{laptop.run_id} +running .*  {re.escape(host_range(laptop.names()))}  ", listed), (
-        listed
-    )
+    assert re.search(
+        rf"{laptop.run_id} +running .*  {re.escape(format_host_range(laptop.names()))}  ", listed
+    ), listed
     code, output = laptop.run("stop", laptop.run_id, "--grace", "2s", "--hosts", ",".join(laptop.names()))
     assert code == 0, output
     count = laptop.accounted(followed=False)

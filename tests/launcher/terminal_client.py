@@ -14,7 +14,7 @@ from launcher.launch.attempt import Attempt
 from launcher.launch.request import LaunchRequest
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.report.outcome_printer import print_outcome
-from launcher.terminal.live_screen import screen_on
+from launcher.terminal.live_screen import choose_screen
 from preflight.job import Job
 from tests.lab.fault_client import plain_plan
 
@@ -24,7 +24,7 @@ def main(run_id: str, ranks: int, script: Path, *, all_ranks: bool) -> int:
     launch = LaunchRequest(
         ways.inventory.resolve(["localhost"]), Job(name="plain"), ConnectionPool(ways.open)
     )
-    screen = screen_on(sys.stdout, all_ranks=all_ranks)
+    screen = choose_screen(sys.stdout, all_ranks=all_ranks)
     launch = replace(launch, follow=replace(launch.follow, choose=build_ctrl_c_prompt(screen, again="stop")))
     try:
         outcome = Attempt(

@@ -6,13 +6,18 @@ from typing import Any
 import pytest
 import yaml
 
-from launcher.engines.accelerate_config import deepspeed_file, has_strategy, with_deepspeed_file, yaml_lines
+from launcher.engines.accelerate_config import (
+    find_deepspeed_file,
+    has_strategy,
+    with_deepspeed_file,
+    yaml_lines,
+)
 from launcher.engines.accelerate_settings import (
     SECTIONS,
     Replaced,
     default_config_paths,
     read_settings,
-    section_options,
+    select_section_options,
     with_options,
 )
 from launcher.engines.command_line.parse import parse_line
@@ -213,18 +218,18 @@ def test_owned_keys_are_replaced_with_a_reason() -> None:
 def test_a_deepspeed_file_is_named_where_a_host_has_it() -> None:
     kept = parse_line("accelerate launch --deepspeed_config_file ds.json t.py").kept
     config = with_options(read(DEEPSPEED), kept).config
-    assert deepspeed_file(config) == "ds.json"
+    assert find_deepspeed_file(config) == "ds.json"
     moved = with_deepspeed_file(config, "/run/ds.json")
-    assert deepspeed_file(moved) == "/run/ds.json"
+    assert find_deepspeed_file(moved) == "/run/ds.json"
     assert moved["deepspeed_config"]["zero_stage"] == 3
-    assert deepspeed_file(read(FSDP).config) == ""
+    assert find_deepspeed_file(read(FSDP).config) == ""
     assert has_strategy(read(FSDP).config)
     assert not has_strategy(read("distributed_type: MULTI_GPU").config)
 
 
 def test_the_other_options_go_to_accelerate_itself() -> None:
     kept = parse_line("accelerate launch --tee 3 --use_fsdp --fsdp_version 2 --quiet t.py").kept
-    assert [use.name for use in section_options(kept)] == ["--use_fsdp", "--fsdp_version"]
+    assert [use.name for use in select_section_options(kept)] == ["--use_fsdp", "--fsdp_version"]
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,15 @@ from bench import scale_curve
 from bench.fleet import _Server
 from bench.loopback import Loopback
 from launcher.remote import rpc
-from launcher.remote.program_source import command_with_stdin, read_program_source
+from launcher.remote.program_source import build_stdin_command, read_program_source
 
 
 def test_a_program_over_a_connection_of_its_own_is_answered() -> None:
     server = _Server({"a": 1})
     threading.Thread(target=server.run, daemon=True).start()
     server.ready.wait()
-    request = rpc.line_of({"role": "connect", "targets": [["192.0.2.1", 5]]})
-    _, stdin = command_with_stdin("python3", read_program_source("probe_connections"), request)
+    request = rpc.encode_line({"role": "connect", "targets": [["192.0.2.1", 5]]})
+    _, stdin = build_stdin_command("python3", read_program_source("probe_connections"), request)
     with socket.create_connection(("127.0.0.1", server.port)) as connection:
         connection.sendall(stdin)
         answer = connection.makefile("rb")

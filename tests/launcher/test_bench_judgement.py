@@ -9,7 +9,7 @@ from bench import judgement, judgement_texts
 from bench.judgement_faults import plant
 from bench.judgement_texts import LogLabel, ScriptLabel
 from preflight.diagnosis.signatures.table import SIGNATURES
-from preflight.script.rules.all_rules import rule_codes
+from preflight.script.rules.all_rules import list_rule_codes
 
 SCRIPTS = judgement_texts.script_labels()
 LOGS = judgement_texts.log_labels()
@@ -30,7 +30,7 @@ def test_labels_name_what_the_tools_know() -> None:
         "user-exception",
         "nan-loss",
     }
-    assert {code for label in SCRIPTS for code in label.required | label.tolerated} <= set(rule_codes())
+    assert {code for label in SCRIPTS for code in label.required | label.tolerated} <= set(list_rule_codes())
     assert {label.launch for label in SCRIPTS} == {"ranks", "spawn", "one"}
     assert {script.part for script in SCRIPTS} | {log.part for log in LOGS} == {"work", "held"}
 

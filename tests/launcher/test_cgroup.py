@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from launcher.onhost.run_cgroup import Cgroup, OomKills, reached_limit, read_count, remove_stale
-from preflight.probes.cgroup_folder import own_cgroup_folder
+from preflight.probes.cgroup_folder import find_own_cgroup
 from tests.launcher.onhost_driver import CGROUP, RUNAWAY, Driver, pids_of
 
 pytestmark = pytest.mark.slow
@@ -102,7 +102,7 @@ def test_the_guardian_ends_the_group_of_a_supervisor_that_was_killed(run: Driver
 
 @needs_group
 def test_empty_groups_of_runs_that_were_killed_are_swept_and_others_stay() -> None:
-    parent = Path(own_cgroup_folder("cgroup2"))
+    parent = Path(find_own_cgroup("cgroup2"))
     old, young, full = (parent / f"gpulaunch-{name}-{os.getpid()}" for name in ("old", "young", "full"))
     child = subprocess.Popen(["sleep", "60"])
     for group in (old, young, full):
@@ -124,7 +124,7 @@ def test_empty_groups_of_runs_that_were_killed_are_swept_and_others_stay() -> No
 def test_a_launch_that_is_refused_leaves_no_group(run: Driver) -> None:
     start(run, WAIT, argv=["/no/such/python", "x"])
     assert "cannot be started" in run.answer["refused"]
-    assert not (Path(own_cgroup_folder("cgroup2")) / f"gpulaunch-{run.run_id}").exists()
+    assert not (Path(find_own_cgroup("cgroup2")) / f"gpulaunch-{run.run_id}").exists()
 
 
 def test_without_a_group_the_run_is_the_same_and_says_why(run: Driver) -> None:
@@ -172,7 +172,7 @@ class Limited:
     """A group with little memory, made by the test as a site would make it."""
 
     def __init__(self, mib: int) -> None:
-        v2, v1 = own_cgroup_folder("cgroup2"), own_cgroup_folder("memory")
+        v2, v1 = find_own_cgroup("cgroup2"), find_own_cgroup("memory")
         names = ("memory.max", "memory.swap.max")
         if v2 and "memory" in (Path(v2) / "cgroup.controllers").read_text().split():
             pytest.skip("the memory controller cannot be turned on in a group that holds this test")

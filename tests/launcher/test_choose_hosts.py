@@ -21,7 +21,7 @@ from launcher.launch.launch import CheckedLaunch
 from launcher.launch.request import LaunchRequest
 from launcher.remote.connection_pool import ConnectionPool
 from launcher.restart import host_set
-from launcher.terminal.live_screen import screen_on
+from launcher.terminal.live_screen import choose_screen
 from launcher.transports.base import Connection
 from preflight.job import Job
 from tests.launcher.restart_cases import JOB, entries, preflighted
@@ -66,7 +66,7 @@ class Choice:
             replace(config, job=JOB), listed, access, spares, None, nodes, left_out=left_out or {}
         )
         launch = LaunchRequest(listed, JOB, ConnectionPool(open_nothing))
-        screen = screen_on(self.said, plain=True, all_ranks=False)
+        screen = choose_screen(self.said, plain=True, all_ranks=False)
         session = LaunchSession(run_options(**given), screen, Stopwatch())
         chosen, launch = choose_hosts(request, launch, session)
         assert (launch.entries, launch.job) == (chosen.entries, chosen.job)
@@ -178,7 +178,9 @@ def test_a_spare_of_the_list_takes_the_place_of_one_that_goes_bad_before_the_sta
     )
     launch = LaunchRequest(request.entries, JOB, ConnectionPool(open_nothing))
     said = io.StringIO()
-    session = LaunchSession(run_options(wait=None), screen_on(said, plain=True, all_ranks=False), Stopwatch())
+    session = LaunchSession(
+        run_options(wait=None), choose_screen(said, plain=True, all_ranks=False), Stopwatch()
+    )
     prepared, left_out = _launch_checks.check_launch(request, launch, session)
     assert (names(prepared.launch.entries), list(left_out)) == ("ac", ["b"])
     assert "b is left out: cannot connect to a" in said.getvalue()
@@ -210,7 +212,7 @@ def test_another_host_takes_the_place_of_one_that_fails_before_the_start(
     def taken(config: RunConfig, job: Job = JOB) -> RunRequest:
         request = RunRequest(replace(config, job=job), LIST, access, (), None, 2)
         launch = LaunchRequest(LIST, job, ConnectionPool(open_nothing))
-        screen = screen_on(said, plain=True, all_ranks=False)
+        screen = choose_screen(said, plain=True, all_ranks=False)
         session = LaunchSession(run_options(wait=None), screen, Stopwatch())
         chosen, prepared, _ = _launch._choose_and_prepare(request, launch, session)
         assert prepared.launch.entries == chosen.entries
@@ -243,7 +245,7 @@ def test_a_launch_that_fails_alike_on_three_hosts_is_not_tried_on_all() -> None:
     listed = RunRequest(
         build_config_from_script("train.py"), LIST, HostAccess(Inventory(), open_nothing, 1), (), None, 1
     )
-    screen = screen_on(io.StringIO(), plain=True, all_ranks=False)
+    screen = choose_screen(io.StringIO(), plain=True, all_ranks=False)
 
     def without(listed: RunRequest, host: str, why: str) -> RunRequest | None:
         others = tuple(each for each in listed.entries if each.name != host)

@@ -16,12 +16,12 @@ import pytest
 from launcher.onhost.procfs import read_stat
 from launcher.onhost.supervisor.processes import mark_of, send_signal, ticks_of
 from launcher.onhost.supervisor.run_processes import find_run_processes, has_run_marker, supervisor_mark
-from launcher.remote.program_source import command_with_stdin, read_program_source
+from launcher.remote.program_source import build_stdin_command, read_program_source
 from launcher.remote.rpc import find_answer
 from launcher.transports.base import CommandResult
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
-from preflight.leftovers.classify import ClassifiedProcess, ProcessClass, classify
+from preflight.leftovers.classify import ClassifiedProcess, ProcessClass, classify_processes
 from preflight.leftovers.selection import CleanFilter, select_to_kill
 from tests.lab.fault_runs import until
 from tests.lab.needs import why_no_namespaces
@@ -110,12 +110,12 @@ def look(port: int, within: Sequence[str] = ()) -> HostFacts:
 
 
 def holder(facts: HostFacts, port: int) -> ClassifiedProcess:
-    (found,) = [each for each in classify(facts) if port in each.held.ports]
+    (found,) = [each for each in classify_processes(facts) if port in each.held.ports]
     return found
 
 
 def chosen(facts: HostFacts) -> set[int]:
-    choice = select_to_kill(classify(facts), CleanFilter())
+    choice = select_to_kill(classify_processes(facts), CleanFilter())
     return {each.process.pid for each in (*choice.automatic, *choice.needs_confirmation)}
 
 
@@ -129,7 +129,7 @@ def named_init(tmp_path: Path, name: str) -> str:
 def end(pid: int, within: Sequence[str], **more: Any) -> dict[str, Any]:
     """Have kill_leftovers.py end a process, as pids are seen from there."""
     victim = {"pid": pid, "start_ticks": 0, "ppid": 0, "uid": os.getuid(), "mark": "", **more}
-    argv, stdin = command_with_stdin(
+    argv, stdin = build_stdin_command(
         sys.executable,
         read_program_source("kill_leftovers"),
         json.dumps({"victims": [victim], "term_grace_s": 5, "kill_grace_s": 5}).encode(),

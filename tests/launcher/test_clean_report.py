@@ -12,7 +12,7 @@ from launcher.errors import BadInput
 from preflight.facts.gpu import ComputeProcess
 from preflight.facts.host import BindTest, HostFacts, Ports, ProcessTable, Socket, UnreadableProcess
 from preflight.facts.missing import Missing
-from preflight.leftovers.classify import classify
+from preflight.leftovers.classify import classify_processes
 from preflight.leftovers.selection import CleanFilter, select_to_kill
 from tests.preflight import scenes
 from tests.preflight.scenes import Scene
@@ -20,9 +20,9 @@ from tests.preflight.scenes import Scene
 
 def headline(scene: Scene, *pids: int) -> str:
     facts = scene.facts()
-    return render_selection(facts, select_to_kill(classify(facts), CleanFilter(pids=pids)))[0].partition(
-        ": "
-    )[2]
+    return render_selection(facts, select_to_kill(classify_processes(facts), CleanFilter(pids=pids)))[
+        0
+    ].partition(": ")[2]
 
 
 def test_a_process_that_lives_and_is_named_is_not_called_left_over() -> None:
@@ -48,7 +48,7 @@ def test_what_could_not_be_judged_is_told_and_nothing_is_called_clean() -> None:
         replace(facts, identity=Missing("the probe ended early")),
         replace(facts, processes=replace(facts.processes, unread=(bad,))),
     ):
-        head, *rest = render_selection(unjudged, select_to_kill(classify(unjudged), CleanFilter()))
+        head, *rest = render_selection(unjudged, select_to_kill(classify_processes(unjudged), CleanFilter()))
         assert head.endswith(": not everything could be judged")
         assert rest
     assert "  not seen: pid 77 (mallory) could not be judged: ValueError: odd" in rest
@@ -59,7 +59,7 @@ def test_hosts_with_the_same_words_share_them_and_one_with_a_process_does_not() 
     scenes.dead_launch(left)
     hosts = [("n1", clean), ("n2", left), ("n3", clean), ("n4", left)]
     named = [replace(scene.facts(), host=name) for name, scene in hosts]
-    chosen = [(facts, select_to_kill(classify(facts), CleanFilter())) for facts in named]
+    chosen = [(facts, select_to_kill(classify_processes(facts), CleanFilter())) for facts in named]
     lines = list(render_selections(chosen, CleanFilter()))
     heads = [line.partition(":")[0] for line in lines if not line.startswith(" ")]
     assert heads == ["n[1,3]", "n2", "n4"]
@@ -68,7 +68,7 @@ def test_hosts_with_the_same_words_share_them_and_one_with_a_process_does_not() 
 
 def named(scene: Scene, facts: HostFacts, wish: CleanFilter) -> list[str]:
     del scene
-    return list(render_named_pids(facts, select_to_kill(classify(facts), wish), wish))
+    return list(render_named_pids(facts, select_to_kill(classify_processes(facts), wish), wish))
 
 
 def test_a_gpu_or_process_that_is_not_there_is_an_error_and_names_what_is() -> None:
@@ -142,13 +142,15 @@ def test_a_gpu_whose_holder_only_the_driver_names_is_not_called_free() -> None:
     scene.listed = {0: [other], 1: [mine]}
     facts = scene.facts()
     assert named(scene, facts, CleanFilter(gpus=(0, 1))) == []
-    choice = select_to_kill(classify(facts), CleanFilter(gpus=(0,)))
+    choice = select_to_kill(classify_processes(facts), CleanFilter(gpus=(0,)))
     assert ([each.process.pid for each in choice.kept], choice.automatic, choice.needs_confirmation) == (
         [other],
         (),
         (),
     )
-    text = "\n".join(render_selection(facts, select_to_kill(classify(facts), CleanFilter(gpus=(0, 1)))))
+    text = "\n".join(
+        render_selection(facts, select_to_kill(classify_processes(facts), CleanFilter(gpus=(0, 1))))
+    )
     assert text.count("(as the driver says)") == 2
     assert f"it lives; to end it all the same: gpulaunch clean-zombies h --pid {mine}" in text
 
@@ -167,7 +169,7 @@ def test_a_holder_that_lives_is_shown_with_what_its_owner_can_do(run: str, way: 
     env = {"GPULAUNCH_RUN_ID": run, "GPULAUNCH_SUPERVISOR": scene.mark(supervisor)} if run else {}
     pid = scene.add(ppid=supervisor, env=env, gpus=(0,), age_s=7200.0)
     facts = scene.facts()
-    lines = render_selection(facts, select_to_kill(classify(facts), CleanFilter()))
+    lines = render_selection(facts, select_to_kill(classify_processes(facts), CleanFilter()))
     shown = next(at for at, line in enumerate(lines) if f"pid {pid}  ada" in line)
     assert "2 h" in lines[shown]
     assert f"it lives; to end it all the same: {way}" in lines[shown + 2]
@@ -178,7 +180,7 @@ def test_options_of_the_command_go_into_advice_and_not_into_what_processes_run()
     argv = ("gpulaunch", "preflight", "titan")
     pid = scene.add(ppid=scene.add(comm="bash", argv=("bash",), tty=True), argv=argv, gpus=(0,), age_s=7200.0)
     facts = scene.facts()
-    choice = select_to_kill(classify(facts), CleanFilter())
+    choice = select_to_kill(classify_processes(facts), CleanFilter())
     text = "\n".join(render_selections([(facts, choice)], CleanFilter(), ("-i", "lab.yaml")))
     assert "  gpulaunch preflight titan  " in text
     assert f"gpulaunch clean-zombies -i lab.yaml h --pid {pid}" in text

@@ -3,7 +3,7 @@
 import pytest
 
 from launcher.engines.command_line.parse import parse_line
-from launcher.engines.command_line.parsed_command import missing_values, require_values
+from launcher.engines.command_line.parsed_command import explain_missing_value, require_values
 from launcher.errors import CommandRefused
 
 _STEPS = """\
@@ -129,7 +129,7 @@ def test_recipes_have_the_names_that_make_fills_in(text: str, args: list[str]) -
     ],
 )
 def test_what_make_alone_knows_is_lacking(text: str, lacking: str) -> None:
-    missing = missing_values(parse_line(text))
+    missing = explain_missing_value(parse_line(text))
     assert missing is not None
     assert lacking in missing.message
 
@@ -161,7 +161,7 @@ def test_what_make_alone_knows_is_lacking(text: str, lacking: str) -> None:
 )
 def test_variables_of_make_have_the_values_that_make_gives_them(text: str, args: list[str]) -> None:
     parsed = parse_line(text, {"N": "9", "H": "/h", "PWD": "/w"}, files={"c.mk": "C := of-c\n"}.get)
-    assert missing_values(parsed) is None
+    assert explain_missing_value(parsed) is None
     assert (list(parsed.args), parsed.env.get("A")) == (args, None)
 
 
@@ -195,7 +195,7 @@ def test_what_make_would_not_run_is_refused(text: str, reason: str) -> None:
 
 
 def test_a_shell_of_make_has_its_exported_variables_alone() -> None:
-    missing = missing_values(parse_line("A := 7\nx:\n\ttorchrun a.py $$A $(A)\n"))
+    missing = explain_missing_value(parse_line("A := 7\nx:\n\ttorchrun a.py $$A $(A)\n"))
     assert missing is not None
     assert "$A" in missing.message
 
@@ -232,7 +232,7 @@ def test_calls_of_make_within_a_recipe_are_named() -> None:
 
 @pytest.mark.parametrize("word", ["configs/$*.yaml", "$<"])
 def test_the_stem_of_a_pattern_is_asked_for(word: str) -> None:
-    missing = missing_values(parse_line(f"t-%: %.py\n\ttorchrun a.py --c {word}\n"))
+    missing = explain_missing_value(parse_line(f"t-%: %.py\n\ttorchrun a.py --c {word}\n"))
     assert missing is not None
     assert "<your-stem>" in missing.message
 
@@ -269,7 +269,7 @@ def test_variables_on_one_line_are_read_where_all_are_plain() -> None:
 def test_compose_asks_for_what_it_demands_and_fills_in_defaults_of_defaults() -> None:
     text = "services:\n  t:\n    environment: {{A: '{}'}}\n    command: torchrun a.py\n"
     assert parse_line(text.format("${B:-${C:-x y}}")).env == {"A": "x y"}
-    missing = missing_values(parse_line(text.format("${B:?set B}")))
+    missing = explain_missing_value(parse_line(text.format("${B:?set B}")))
     assert missing is not None
     assert "the variable A has ${B:?set B}" in missing.message
 
@@ -279,7 +279,7 @@ def test_compose_asks_for_what_it_demands_and_fills_in_defaults_of_defaults() ->
 )
 def test_a_count_of_the_gpus_of_this_machine_is_the_plans(count: str) -> None:
     parsed = parse_line(f"export N=$({count})\ntorchrun --nproc_per_node $N a.py\n")
-    assert (parsed.request.per_node, parsed.env, missing_values(parsed)) == (None, {}, None)
+    assert (parsed.request.per_node, parsed.env, explain_missing_value(parsed)) == (None, {}, None)
 
 
 def test_an_indented_block_below_two_colons_of_a_readme_is_the_command() -> None:

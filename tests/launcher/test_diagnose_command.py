@@ -15,7 +15,7 @@ from launcher.commands.explain import wrap_paragraphs
 from launcher.errors import BadInput
 from launcher.rundir.log_files import STDIN, read_log
 from preflight.diagnosis.diagnose import diagnose_logs
-from preflight.diagnosis.explain import signature_codes
+from preflight.diagnosis.explain import list_signature_codes
 from preflight.diagnosis.lines import Log, read_logs
 from tests.launcher.kept_runs import OOM, RUN, a_run, gpulaunch
 
@@ -236,7 +236,7 @@ def test_a_class_of_causes_is_explained_by_its_codes() -> None:
 
 
 def test_every_code_can_be_explained() -> None:
-    for code in signature_codes():
+    for code in list_signature_codes():
         text = gpulaunch("explain", code).output
         assert text.startswith(f"{code}: ")
         assert "\nFix: " in text or code.startswith("W")

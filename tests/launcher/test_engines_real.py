@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from launcher.config.inventory import HostEntry
-from launcher.engines.base import ENGINES, RUN_DIR, NodeSetup, World, expected, load_engine
+from launcher.engines.base import ENGINES, RUN_DIR, NodeSetup, World, load_engine, render_expected
 from launcher.planning.plan import NodePlan, Plan
 from launcher.planning.planner import build_plan
 from launcher.remote.program_source import read_program_source
@@ -100,7 +100,7 @@ def _resized(made: Plan, job: Job, nodes: Sequence[tuple[HostEntry, object, int]
         ranks = map_ranks(cpu_host(node.host), replace(job, processes_per_host=count))
         engine = load_engine(made.engine)
         setup = NodeSetup(node.node_rank, first, ranks, sys.executable, ("t.py", *job.args), 1)
-        files = (*engine.files(world, setup), ("expected.json", expected(world, setup)))
+        files = (*engine.files(world, setup), ("expected.json", render_expected(world, setup)))
         resized.append(
             replace(node, ranks=ranks, first_rank=first, files=files, argv=engine.argv(world, setup))
         )

@@ -16,7 +16,7 @@ from launcher.errors import AgentProtocolError
 from launcher.host_checks.fact_cache import FactCache
 from launcher.host_checks.render_text import render_reused_facts
 from launcher.remote.agent import decode_document
-from launcher.remote.earlier_facts import EarlierFacts, FixedGpu, parts_to_keep, select_young_part
+from launcher.remote.earlier_facts import EarlierFacts, FixedGpu, select_reusable_parts, select_young_part
 from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import decode, encode
 from preflight.facts.missing import Missing
@@ -44,7 +44,7 @@ def left_out(facts: HostFacts) -> dict[str, Any]:
 
 
 def kept() -> EarlierFacts:
-    earlier = parts_to_keep(recorded(), None, 1000.0)
+    earlier = select_reusable_parts(recorded(), None, 1000.0)
     assert earlier is not None
     return earlier
 
@@ -60,7 +60,7 @@ def test_what_a_host_leaves_out_is_filled_in_and_its_age_said(monkeypatch: pytes
     facts = decode_document("titan", answer, "titan", kept())
     assert replace(facts, reused={}) == recorded()
     assert facts.reused == {"gpus": 180.0, "packages": 180.0}
-    again = parts_to_keep(facts, kept(), 1180.0)
+    again = select_reusable_parts(facts, kept(), 1180.0)
     assert again is not None
     assert again.read_unix == {"gpus": 1000.0, "packages": 1000.0}  # reuse makes nothing younger
     younger = replace(facts, reused={"packages": 60.0})
@@ -110,7 +110,7 @@ def test_a_gpu_that_was_not_read_whole_is_read_again() -> None:
     assert not isinstance(facts.gpus, Missing)
     first, *others = facts.gpus
     hung = replace(first, name=Missing("no answer within 15 s", "timeout"))
-    earlier = parts_to_keep(replace(facts, gpus=(hung, *others)), None, 1000.0)
+    earlier = select_reusable_parts(replace(facts, gpus=(hung, *others)), None, 1000.0)
     assert earlier is not None
     assert list(earlier.gpus) == [gpu.uuid for gpu in others]
 
@@ -119,11 +119,11 @@ def test_an_answer_without_gpus_leaves_what_is_known_of_them() -> None:
     """A launch on CPUs asks for none (`--gpus none --max-age 1h`)."""
     facts, before = recorded(), kept()
     blind = replace(facts, gpus=Missing("not asked", "not-asked"), driver=Missing("not asked", "not-asked"))
-    after = parts_to_keep(blind, before, 2000.0)
+    after = select_reusable_parts(blind, before, 2000.0)
     assert after is not None
     assert (after.gpus, after.driver) == (before.gpus, before.driver)
     assert after.read_unix == {"gpus": before.read_unix["gpus"], "packages": 2000.0}
-    booted = parts_to_keep(blind, replace(before, boot_id="another"), 2000.0)
+    booted = select_reusable_parts(blind, replace(before, boot_id="another"), 2000.0)
     assert booted is not None
     assert booted.gpus == {}
 

@@ -11,7 +11,7 @@ import pytest
 
 from launcher.errors import HostError
 from launcher.local import fanout_places
-from launcher.local.fanout_places import released_place
+from launcher.local.fanout_places import release_place
 from launcher.remote import fanout as module
 from launcher.remote.fanout import fanout
 
@@ -70,7 +70,7 @@ def test_silent_hosts_hold_no_place_of_those_that_answer(monkeypatch: pytest.Mon
 
     def visit(item: int) -> bool:
         if item < 60:
-            with released_place():
+            with release_place():
                 return over.wait(60)
         with lock:
             running[0] += 1
@@ -96,7 +96,7 @@ def test_threads_are_bounded_whatever_the_number_of_silent_hosts(monkeypatch: py
     before, seen = threading.active_count(), [0]
 
     def visit(_item: int) -> None:
-        with released_place():
+        with release_place():
             seen[0] = max(seen[0], threading.active_count() - before)
             time.sleep(0.005)
 

@@ -16,7 +16,7 @@ from preflight.facts.gpu import GpuClaim
 from preflight.facts.json_codec import decode
 from preflight.probes import claim_files
 from preflight.probes import host as probe
-from preflight.probes.host import gpu_claims
+from preflight.probes.host import list_gpu_claims
 from tests.launcher.onhost_driver import Driver, pids_of
 
 pytestmark = pytest.mark.slow
@@ -181,22 +181,24 @@ def test_a_directory_that_takes_no_claims_stops_no_run_and_is_told(run: Driver) 
 
 
 def test_the_agent_tells_live_claims_with_their_owner() -> None:
-    before = {claim["gpu_uuid"] for claim in gpu_claims()}
+    before = {claim["gpu_uuid"] for claim in list_gpu_claims()}
     taken, problem = claims.acquire_claims({"gpus": [GPU], "run_id": "r-agent"})
     try:
-        (claim,) = [claim for claim in gpu_claims() if claim["gpu_uuid"] == GPU]
+        (claim,) = [claim for claim in list_gpu_claims() if claim["gpu_uuid"] == GPU]
         expected: dict[str, Any] = {"run_id": "r-agent", "uid": os.geteuid(), "pid": os.getpid()}
         assert expected.items() <= claim.items()
         assert problem == ""
     finally:
         claims.release_claims(taken)
-    assert {claim["gpu_uuid"] for claim in gpu_claims()} == before
+    assert {claim["gpu_uuid"] for claim in list_gpu_claims()} == before
 
 
 def claim_result(place: str, monkeypatch: pytest.MonkeyPatch) -> tuple[str, list[dict[str, Any]]]:
     """Return what both readers say of the GPU: the supervisor's before a start, and the agent's."""
     monkeypatch.setattr(probe, "_CLAIMS_DIR", place)
-    return claims.conflict_of(place, GPU, {}), [claim for claim in gpu_claims() if claim["gpu_uuid"] == GPU]
+    return claims.conflict_of(place, GPU, {}), [
+        claim for claim in list_gpu_claims() if claim["gpu_uuid"] == GPU
+    ]
 
 
 HONEST = {"gpu": GPU, "run_id": "r1", "boot_id": "", "pid_namespace": "1", "pid": 7, "ticks": 1, "since": 1.0}

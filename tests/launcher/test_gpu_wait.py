@@ -26,7 +26,7 @@ from launcher.exit_codes import ExitCode
 from launcher.follow.phases import Stopwatch
 from launcher.follow.protocol import FrameReader
 from launcher.launch import gpu_wait, wait_queue
-from launcher.launch.gpu_wait import GpuWait, busy_findings, check_in_turn, lost_the_gpus
+from launcher.launch.gpu_wait import GpuWait, busy_findings, check_in_turn, has_lost_gpus
 from launcher.launch.launch import CheckedLaunch
 from launcher.launch.request import LaunchRequest
 from launcher.launch.wait_queue import HostTicket, WaitQueue, _queue_in
@@ -296,7 +296,7 @@ def test_a_run_that_another_one_forestalls_waits_again(
     assert _launch.launch_and_report(what, LaunchRequest((entry("a"),), JOB, pool), options) == 0
     assert waits[0] == 60.0
     assert 0 < waits[1] < 60.0
-    assert lost_the_gpus(ended("aborted", why="a: the launcher cannot be started")) is False
+    assert has_lost_gpus(ended("aborted", why="a: the launcher cannot be started")) is False
 
 
 def run_options(**given: Any) -> LaunchOptions:

@@ -12,8 +12,8 @@ from launcher.cli import COMMANDS, cli, execute
 from launcher.commands._launch_request import parse_run_request
 from launcher.config.inventory import HostEntry, Inventory
 from launcher.errors import BadInput
-from launcher.local.home import at_home, home, shorten_path
-from launcher.local.user import user_name
+from launcher.local.home import expand_home, find_home, shorten_path
+from launcher.local.user import read_user_name
 from launcher.transports.base import Endpoint
 from launcher.transports.ssh.endpoint import build_endpoint
 from launcher.transports.ssh.known_hosts import lookup
@@ -71,7 +71,7 @@ def test_a_home_of_nobody_in_ssh_config_is_told(tmp_path: Path, line: str) -> No
 
 
 def use(endpoint: Endpoint) -> None:
-    at_home(endpoint.identity_agent)
+    expand_home(endpoint.identity_agent)
     lookup(endpoint.known_hosts_files, "a", 22)
 
 
@@ -81,7 +81,7 @@ def test_who_has_no_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(Path, "expanduser", no_home)
     with pytest.raises(BadInput, match="you have no local home directory") as caught:
-        home()
+        find_home()
     assert caught.value.fix == "set HOME"
 
 
@@ -110,7 +110,7 @@ def test_a_path_is_shortened_to_what_this_directory_and_the_home_make_of_it(
 def test_an_empty_home_is_that_of_the_password_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "")
     theirs = Path(pwd.getpwuid(os.getuid()).pw_dir)
-    assert (home(), at_home("~/x/y")) == (theirs, theirs / "x" / "y")
+    assert (find_home(), expand_home("~/x/y")) == (theirs, theirs / "x" / "y")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -128,17 +128,17 @@ def test_an_option_with_a_path_takes_a_home_that_no_shell_has_replaced(
             assert option.type.convert(f"~/{there}", option, None) == tmp_path / there, option.opts
 
 
-@pytest.mark.parametrize("user", ["somebody-else", user_name(), ""])
+@pytest.mark.parametrize("user", ["somebody-else", read_user_name(), ""])
 def test_a_home_that_a_shell_has_put_in_place_of_the_hosts_own_is_named(
     user: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "hosts.yaml").write_text(f"hosts: {{a: {{{user and f'user: {user}'}}}}}")
     monkeypatch.chdir(tmp_path)
     Path("train.py").touch()
-    sets = (f"workdir={home()}/small model", "output=/mnt/out")
+    sets = (f"workdir={find_home()}/small model", "output=/mnt/out")
     given = run_options(sync=True, hosts=("a",), sets=sets)
     options = replace(given, inventory=tmp_path / "hosts.yaml", identity_file=None, wait=None)
     parse_run_request(None, ("train.py",), options)
-    said = f"workdir: {home()}/small model lies in the local home, which {user} may not have;"
+    said = f"workdir: {find_home()}/small model lies in the local home, which {user} may not have;"
     expected = f"{said} theirs: --set 'workdir=~/small model'\n" if user == "somebody-else" else ""
     assert capsys.readouterr().err == expected

@@ -17,7 +17,7 @@ from launcher.errors import BadInput, ConfigError, HostError
 from launcher.planning.run_record import read_record
 from launcher.transports.base import OpenOptions
 from launcher.transports.ssh.config_values import Tokens
-from launcher.transports.ssh.endpoint import build_endpoint, opener_for
+from launcher.transports.ssh.endpoint import build_endpoint, build_opener
 from tests.launcher.run_plans import RUN_ID
 
 ATTACKS = (
@@ -150,7 +150,7 @@ def jump_in_a_record(_folder: Path, text: str) -> HostEntry:
 
 def open_from(made: Callable[[Path, str], tuple[Inventory, HostEntry]], folder: Path, text: str) -> None:
     inventory, entry = made(folder, text)
-    opener_for(inventory, OpenOptions(), folder / "config")(entry)
+    build_opener(inventory, OpenOptions(), folder / "config")(entry)
 
 
 @pytest.mark.parametrize("name", ORIGINS)
@@ -176,7 +176,7 @@ def test_what_is_refused_would_have_run(tmp_path: Path) -> None:
     config = tmp_path / "config"
     config.write_text(f"Host *\n ProxyCommand touch {tmp_path}/RAN; exit 1\n")
     with pytest.raises(HostError):
-        opener_for(Inventory(), OpenOptions(), config)(HostEntry("gpu-01"))
+        build_opener(Inventory(), OpenOptions(), config)(HostEntry("gpu-01"))
     assert (tmp_path / "RAN").exists()
 
 

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from launcher.local.importable_modules import own_modules
+from launcher.local.importable_modules import list_own_modules
 
 
 def test_files_packages_and_src_are_ones_own_and_data_is_not(tmp_path: Path) -> None:
@@ -8,5 +8,5 @@ def test_files_packages_and_src_are_ones_own_and_data_is_not(tmp_path: Path) -> 
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    assert own_modules(tmp_path) == {"train", "mylib", "deep", "src", "tools"} - {"src"}
-    assert own_modules(tmp_path / "absent") == frozenset()
+    assert list_own_modules(tmp_path) == {"train", "mylib", "deep", "src", "tools"} - {"src"}
+    assert list_own_modules(tmp_path / "absent") == frozenset()

@@ -15,7 +15,7 @@ from launcher.config.inventory import HostEntry
 from launcher.config.inventory_reader import load_inventory
 from launcher.config.run_config import load_run_config
 from launcher.errors import BadInput, ConnectionRefused, HostsUnusable
-from launcher.local.home import from_home
+from launcher.local.home import abbreviate_home
 from launcher.onhost import find_interpreters
 from launcher.onhost.find_interpreters import shows_gpus
 from launcher.scaffold.first_files import name_hosts, render_hosts_yaml, render_run_config
@@ -139,9 +139,9 @@ def test_a_gpu_is_shown_by_its_files_whether_it_works_or_not(
 
 
 def test_the_key_that_reached_the_hosts_is_written_for_all_but_this_machine(home: Path) -> None:
-    key = from_home(str(home / "keys/a b.pem"))
+    key = abbreviate_home(str(home / "keys/a b.pem"))
     assert key == "~/keys/a b.pem"
-    assert (from_home("/mnt/key"), from_home("")) == ("/mnt/key", "")
+    assert (abbreviate_home("/mnt/key"), abbreviate_home("")) == ("/mnt/key", "")
     rows = name_hosts([HostEntry("ubuntu@192.0.2.9"), HostEntry("localhost")], {}, key)
     Path("hosts.yaml").write_text(render_hosts_yaml(rows))
     hosts = load_inventory(Path("hosts.yaml")).hosts

@@ -8,7 +8,7 @@ import pytest
 from launcher.config.inventory import Inventory
 from launcher.config.inventory_reader import load_inventory
 from launcher.transports.base import Connection, OpenOptions
-from launcher.transports.ssh.endpoint import opener_for
+from launcher.transports.ssh.endpoint import build_opener
 from tests.lab import needs
 from tests.launcher.sshd import Sshd
 
@@ -30,7 +30,7 @@ def opened(sshd: Sshd, folder: Path, inventory: Inventory, word: str) -> Connect
         f" UserKnownHostsFile {sshd.known_hosts}\n"
         f"Host by-name\n HostName ::1\n Port {sshd.port}\n"
     )
-    return opener_for(inventory, OpenOptions(), config)(inventory.resolve([word])[0])
+    return build_opener(inventory, OpenOptions(), config)(inventory.resolve([word])[0])
 
 
 @pytest.mark.parametrize("word", ["[::1]:{port}", "titan", "behind", "by-name", "in-brackets"])

@@ -12,7 +12,7 @@ import pytest
 
 from launcher.follow import protocol
 from launcher.onhost import find_interpreters
-from launcher.remote.program_source import build_bootstrap_argv, command_with_stdin, read_program_source
+from launcher.remote.program_source import build_bootstrap_argv, build_stdin_command, read_program_source
 from tests.environment import account_home
 from tests.preflight.agent_runs import packed_pynvml, payload, streamed
 
@@ -99,7 +99,7 @@ def test_no_module_of_the_directory_or_of_pythonpath_is_imported(python: str, ho
     assert plain.returncode == 99, "what the directory holds does run where nothing keeps it from that"
     (hostile.parent / "ran").unlink()
     imports = "".join(f"import {name}\n" for name in imported() if name != "sitecustomize")
-    _, stdin = command_with_stdin(python, (imports + "print('whole')\n").encode(), b"")
+    _, stdin = build_stdin_command(python, (imports + "print('whole')\n").encode(), b"")
     done = subprocess.run(
         build_bootstrap_argv(python, site=True),
         input=stdin,
@@ -134,7 +134,7 @@ def test_the_programs_themselves_run_in_such_a_directory(hostile: Path) -> None:
     ],
 )
 def test_no_program_imports_from_the_directory_before_it_reads_its_request(name: str, hostile: Path) -> None:
-    argv, stdin = command_with_stdin(sys.executable, read_program_source(name), b"")
+    argv, stdin = build_stdin_command(sys.executable, read_program_source(name), b"")
     subprocess.run(
         argv,
         input=stdin,

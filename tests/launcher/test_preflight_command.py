@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from launcher.cli import cli
 from launcher.commands._preflight import parse_gpus
-from launcher.error_codes import host_codes
+from launcher.error_codes import list_host_codes
 from launcher.errors import HOST_FIXES, BadInput
 from launcher.remote.recording import record_json
 from preflight.checks.runner import load_checks
@@ -170,7 +170,7 @@ def test_codes_of_every_kind_are_explained_as_json() -> None:
 
 
 def test_every_code_can_be_explained() -> None:
-    for code in [*load_checks(), *host_codes()]:
+    for code in [*load_checks(), *list_host_codes()]:
         assert gpulaunch("explain", code.lower()).output.startswith(f"{code}: ")
 
 
@@ -182,7 +182,7 @@ def test_a_misspelt_code_names_the_nearest() -> None:
 
 def test_checks_lists_all_of_them() -> None:
     said = gpulaunch("checks").output
-    assert all(code in said for code in [*load_checks(), *host_codes()])
+    assert all(code in said for code in [*load_checks(), *list_host_codes()])
     document = json.loads(gpulaunch("checks", "--json").output)
     assert [check["code"] for check in document["checks"]] == list(load_checks())
 
@@ -193,7 +193,7 @@ def test_the_pages_of_the_checks_are_current() -> None:
 
 
 def test_fixes_of_hosts_start_as_all_others_do() -> None:
-    assert [code for code in host_codes() if HOST_FIXES[code][0].isupper()] == []
+    assert [code for code in list_host_codes() if HOST_FIXES[code][0].isupper()] == []
 
 
 def test_other_words_for_gpus_are_refused() -> None:

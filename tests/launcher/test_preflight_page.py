@@ -27,7 +27,7 @@ from launcher.report.preflight_page.gpu_map import build_gpu_rows
 from launcher.report.preflight_page.heat_map import FAMILY_NAMES, build_heat_rows, list_families
 from launcher.report.preflight_page.page import render_preflight_page, render_verdict
 from launcher.report.preflight_page.reach_matrix import reach_columns, reach_rows
-from preflight.checks.registry import family_of
+from preflight.checks.registry import parse_family
 from preflight.checks.runner import load_checks
 from preflight.facts.host import HostFacts, Reach
 from preflight.facts.missing import Missing
@@ -58,7 +58,7 @@ def between(text: str, begin: str, end: str) -> str:
 
 
 def test_every_family_of_checks_has_words_on_the_page() -> None:
-    assert {family_of(code) for code in load_checks()} <= FAMILY_NAMES.keys()
+    assert {parse_family(code) for code in load_checks()} <= FAMILY_NAMES.keys()
 
 
 def test_text_of_hosts_is_only_text_and_nothing_is_loaded() -> None:

@@ -12,7 +12,7 @@ from launcher.config.inventory_reader import load_inventory
 from launcher.config.local_entries import require_linux, resolve_local_entries
 from launcher.config.run_config import load_run_config
 from launcher.errors import BadInput, ConfigError
-from launcher.local.project import folders_up, local_runs_dir
+from launcher.local.project import list_folders_up, local_runs_dir
 from preflight.job import Job
 from tests.launcher.run_plans import run_id
 
@@ -110,14 +110,14 @@ def test_a_folder_that_others_may_write_to_counts_only_where_one_stands_in_it(de
 def test_a_folder_of_another_user_counts_only_where_one_stands_in_it(
     deep: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert len(folders_up()) == 3
+    assert len(list_folders_up()) == 3
     monkeypatch.setattr(os, "geteuid", lambda: deep.stat().st_uid + 1)
-    assert folders_up() == (Path(),)
+    assert list_folders_up() == (Path(),)
 
 
 def test_a_folder_that_is_gone_has_none_above(deep: Path) -> None:
     Path.cwd().rmdir()
-    assert folders_up() == (Path(),)
+    assert list_folders_up() == (Path(),)
 
 
 def test_a_command_says_whose_hosts_it_takes(deep: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from launcher.errors import AgentProtocolError, DescriptorsExhausted
 from launcher.remote.agent import AgentRequest, GatherOptions, gather_facts
 from launcher.remote.agent_sessions import AgentSessions
 from launcher.remote.pair_reachability import probe_pairs
-from launcher.remote.program_source import command_with_stdin
+from launcher.remote.program_source import build_stdin_command
 from launcher.remote.reachability import probe_reachability, probe_targets
 from launcher.transports.base import Connection, Endpoint, Stream
 from launcher.transports.local import LocalConnection
@@ -31,7 +31,7 @@ class Here:
         self.held = ExitStack()
 
     def __call__(self, host: str, source: bytes, payload: bytes) -> Stream:
-        argv, stdin = command_with_stdin("no-python" if host == BARE else "python3", source, payload)
+        argv, stdin = build_stdin_command("no-python" if host == BARE else "python3", source, payload)
         stream = self.held.enter_context(closing(LocalConnection(Endpoint(host, "local", "")).start(argv)))
         stream.write(stdin)
         return stream

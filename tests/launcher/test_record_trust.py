@@ -14,7 +14,7 @@ from launcher.commands.stacks import show_stacks
 from launcher.config.inventory import HostEntry, Inventory, find_local_python
 from launcher.config.via_options import Via
 from launcher.errors import ConnectionTimedOut, HostError, HostNotContacted, RunAlreadyEnded
-from launcher.local.user import user_name
+from launcher.local.user import read_user_name
 from launcher.planning.plan import Plan
 from launcher.planning.run_record import (
     RunRecord,
@@ -286,7 +286,7 @@ def test_a_newer_run_of_a_host_is_not_taken_for_the_last_that_was_launched_from_
     claim = node_answer(newer, ways=(EVIL, B), started=40.0)
     found = gather((A, [node_answer(**KEEPER)]), (EVIL, [claim]), known=launched)
     with pytest.raises(BadInput, match=f"{newer.run_id} on evil, was not launched from this directory"):
-        select_run(found.runs, "last", SearchScope(frozenset(), frozenset(), user_name()).newest)
+        select_run(found.runs, "last", SearchScope(frozenset(), frozenset(), read_user_name()).newest)
     assert select_run(found.runs, PLAN.run_id).from_here
     assert select_run([found.runs[-1]], "last").run_id == newer.run_id
 

@@ -9,7 +9,7 @@ import pytest
 
 from launcher.commands._preflight_report import shorten_error
 from launcher.config.inventory import HostEntry
-from launcher.config.node_sets import host_range
+from launcher.config.node_sets import format_host_range
 from launcher.errors import (
     AuthenticationFailed,
     ConnectionRefused,
@@ -21,7 +21,7 @@ from launcher.errors import (
 from launcher.host_checks.evaluation import evaluate_facts
 from launcher.host_checks.merged_findings import merge_findings
 from launcher.host_checks.preflight_options import PreflightOptions
-from launcher.host_checks.render_json import encode_preflight, verdict
+from launcher.host_checks.render_json import encode_preflight, find_worst_severity
 from launcher.host_checks.render_text import group_findings, render_finding_list, render_report, summary
 from launcher.host_checks.result import LaunchPreview, PreflightResult
 from launcher.remote.agent import GatherResult
@@ -296,13 +296,15 @@ def test_unknown_weighs_more_than_a_warning() -> None:
     findings = tuple(
         Finding("X", severity, ("a",), "", "", "") for severity in (Severity.WARNING, Severity.UNKNOWN)
     )
-    assert verdict(findings) == "unknown"
-    assert verdict(()) == "pass"
+    assert find_worst_severity(findings) == "unknown"
+    assert find_worst_severity(()) == "pass"
 
 
 def test_names_that_are_no_node_set_stay_as_they_are() -> None:
-    assert host_range(["user@10.0.0.7:2222", "l40s-01", "l40s-02"]) == "l40s-[01-02],user@10.0.0.7:2222"
-    assert host_range(["titan"]) == "titan"
+    assert (
+        format_host_range(["user@10.0.0.7:2222", "l40s-01", "l40s-02"]) == "l40s-[01-02],user@10.0.0.7:2222"
+    )
+    assert format_host_range(["titan"]) == "titan"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from launcher.report.html.ticks import choose_ticks
 from launcher.report.sparkline import draw_sparkline, render_curves
 from launcher.rundir.layout import read_run
 from launcher.rundir.local_runs import find_local_run
-from launcher.rundir.log_metrics import CHUNK, Metrics, in_steps, metrics_of, read_metrics
+from launcher.rundir.log_metrics import CHUNK, Metrics, collect_metrics, place_samples, read_metrics
 from launcher.rundir.log_store import LogStore
 from launcher.text import spell_duration
 from tests.launcher.report_runs import EVIL, make_run, parsed
@@ -27,7 +27,7 @@ def read(text: str) -> Metrics:
     for line in text.encode().split(b"\n"):
         lines.append((offset, line))
         offset += len(line) + 1
-    return metrics_of(lines)
+    return collect_metrics(lines)
 
 
 @pytest.mark.parametrize(
@@ -94,9 +94,12 @@ def test_a_log_is_read_at_its_offsets_whatever_its_lines_are(tmp_path: Path) -> 
 
 
 def test_steps_are_the_axis_only_where_every_value_has_one() -> None:
-    assert in_steps(read("step 10 loss: 1.0\nstep 20 loss: 0.5").loss) == ([10.0, 20.0], "step")
-    assert in_steps(read("loss: 1.0\nstep 20 loss: 0.5").loss) == ([1.0, 2.0], "value in the log")
-    assert in_steps(read("step 20 loss: 1.0\nstep 10 loss: 0.5").loss) == ([1.0, 2.0], "value in the log")
+    assert place_samples(read("step 10 loss: 1.0\nstep 20 loss: 0.5").loss) == ([10.0, 20.0], "step")
+    assert place_samples(read("loss: 1.0\nstep 20 loss: 0.5").loss) == ([1.0, 2.0], "value in the log")
+    assert place_samples(read("step 20 loss: 1.0\nstep 10 loss: 0.5").loss) == (
+        [1.0, 2.0],
+        "value in the log",
+    )
 
 
 def test_epochs_are_the_axis_where_no_step_is_printed_and_a_mean_of_the_run_is_no_step() -> None:
@@ -104,9 +107,9 @@ def test_epochs_are_the_axis_where_no_step_is_printed_and_a_mean_of_the_run_is_n
         "{'loss': '5.0', 'epoch': '0.25'}\n{'loss': '4.0', 'epoch': '0.5'}\n"
         "{'train_runtime': '4.1', 'train_samples_per_second': '31.5', 'train_loss': '4.5', 'epoch': '0.5'}"
     )
-    assert in_steps(found.loss) == ([0.25, 0.5], "epoch")
+    assert place_samples(found.loss) == ([0.25, 0.5], "epoch")
     assert [sample.value for sample in found.rates["samples"]] == [31.5]
-    assert in_steps(read("epoch 1/3 loss: 5.0\nepoch 1/3 loss: 4.0").loss)[1] == "value in the log"
+    assert place_samples(read("epoch 1/3 loss: 5.0\nepoch 1/3 loss: 4.0").loss)[1] == "value in the log"
 
 
 @pytest.mark.parametrize(

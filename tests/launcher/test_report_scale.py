@@ -10,7 +10,7 @@ import pytest
 from ClusterShell.NodeSet import NodeSet
 
 from launcher.config.inventory import HostEntry
-from launcher.config.node_sets import fold_hosts, host_range
+from launcher.config.node_sets import fold_hosts, format_host_range
 from launcher.errors import HostError, NameNotResolved
 from launcher.host_checks.evaluation import evaluate_facts
 from launcher.host_checks.render_json import encode_preflight
@@ -126,7 +126,7 @@ NAMES = (
 
 @pytest.mark.parametrize(("names", "folded"), NAMES)
 def test_folded_names_are_what_clustershell_reads(names: list[str], folded: str) -> None:
-    assert host_range(names) == folded
+    assert format_host_range(names) == folded
     assert {str(name) for name in NodeSet(folded)} == set(names)
 
 

@@ -16,7 +16,7 @@ from launcher.rundir.state_schema import validate_runs
 from launcher.runs.expected_run import select_run
 from launcher.runs.merged_runs import merge_node_runs
 from launcher.runs.render import encode_runs, render_runs
-from launcher.runs.search import unanswered_lines
+from launcher.runs.search import explain_unanswered
 from launcher.terminal.step_progress import ProgressValues, read_tail
 from preflight.errors import BadInput
 from tests.launcher.found_runs import PLAN, A, B, found, node_run, over
@@ -372,13 +372,13 @@ def test_hosts_that_are_silent_for_one_reason_share_a_line() -> None:
     reasons |= {"n40": unknown.format("n40"), "titan": unknown.format("titan"), "t4": "refused"}
     fixes = {"g1": "gpulaunch preflight g1", "t4": "start sshd"}
     errors = {name: HostError(name, reason, fixes.get(name, "is it up?")) for name, reason in reasons.items()}
-    assert list(unanswered_lines(errors, fixes=dict.fromkeys(errors, ""))) == [
+    assert list(explain_unanswered(errors, fixes=dict.fromkeys(errors, ""))) == [
         f"n[01-32]: {way.format(1)} (the others alike)",
         "g[1-2]: not known: SHA256:a/B+1c= (the others alike)",
         "n40,titan: n40 does not resolve",
         "t4: refused",
     ]
-    lines = list(unanswered_lines(errors, ("-i", "my.yaml")))
+    lines = list(explain_unanswered(errors, ("-i", "my.yaml")))
     expected = ["  fix: is it up?", "  fix: gpulaunch preflight -i my.yaml g1", "  fix: start sshd"]
     assert [lines[at] for at in (1, 3, 6)] == expected
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launcher.errors import PathRefused
-from launcher.local.safe_paths import make_directory, open_below, path_below, remove_oldest, write_below
+from launcher.local.safe_paths import join_below, make_directory, open_below, remove_oldest, write_below
 from launcher.planning.run_record import delete_run_record, save_run_record
 from launcher.rundir.log_store import LogStore, run_directory
 from tests.launcher.run_plans import RUN_ID
@@ -19,7 +19,7 @@ NAMES = ("", ".", "..", "../x", "/x", "a/../../x", "a//b", "a/", "a/./b", "a\0b"
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_that_could_lead_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
-    for write in (path_below, lambda top, word: write_below(top, word, "x")):
+    for write in (join_below, lambda top, word: write_below(top, word, "x")):
         with pytest.raises(PathRefused):
             write(tmp_path / "top", name)
     assert list(tmp_path.iterdir()) == []
@@ -28,7 +28,7 @@ def test_a_name_that_could_lead_elsewhere_is_refused(tmp_path: Path, name: str) 
 @given(st.text(max_size=40))
 def test_every_name_stays_below_or_is_refused(name: str) -> None:
     try:
-        path = path_below(Path("/top"), name)
+        path = join_below(Path("/top"), name)
     except PathRefused:
         return
     assert os.path.realpath(path).startswith("/top/")

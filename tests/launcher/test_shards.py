@@ -56,7 +56,7 @@ def opener_for(inventory, options):
             options.prompt("Passphrase: ")
         return LocalConnection(Endpoint(entry.name, "local", ""))
     return opener
-worker.opener_for = opener_for
+worker.build_opener = opener_for
 sys.exit(worker.main())
 """
 
@@ -248,7 +248,7 @@ def test_what_closed_connections_leave_is_freed_as_hosts_are_asked(monkeypatch: 
         most[0] = max(most[0], len(left))
         raise ConnectionRefused(entry.name, "nothing listens")
 
-    monkeypatch.setattr(worker, "opener_for", lambda *_: opener)
+    monkeypatch.setattr(worker, "build_opener", lambda *_: opener)
     hosts = tuple((n, HostEntry(f"h{n}"), AgentRequest(f"h{n}")) for n in range(200))
     writer = FrameWriter(io.BytesIO())
     gc.collect()  # what other tests have left takes long to free, and no second collection begins meanwhile

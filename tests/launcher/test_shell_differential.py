@@ -14,7 +14,7 @@ from random import Random
 import pytest
 
 from launcher.engines.command_line.parse import parse_line
-from launcher.engines.command_line.parsed_command import missing_values
+from launcher.engines.command_line.parsed_command import explain_missing_value
 from preflight.frozen import dataclass
 from tests.launcher.shell_generator import generate_script
 
@@ -108,7 +108,7 @@ def test_a_script_launches_what_bash_launches(name: str, text: str, tmp_path: Pa
 def test_what_a_program_decides_has_no_value(name: str, text: str, tmp_path: Path) -> None:
     answers = [run_in_bash(f"ping() {{ return {code}; }}\n{text}", tmp_path) for code in (0, 1)]
     assert answers[0] != answers[1]
-    assert missing_values(parse_line(text)) is not None
+    assert explain_missing_value(parse_line(text)) is not None
 
 
 @pytest.mark.skipif(not BASH, reason="bash is not installed")

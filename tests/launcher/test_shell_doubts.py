@@ -3,7 +3,7 @@
 import pytest
 
 from launcher.engines.command_line.parse import parse_line
-from launcher.engines.command_line.parsed_command import missing_values
+from launcher.engines.command_line.parsed_command import explain_missing_value
 from launcher.errors import CommandRefused
 
 
@@ -38,7 +38,7 @@ from launcher.errors import CommandRefused
     ],
 )
 def test_what_a_text_does_not_decide_is_lacking(text: str, lacking: str) -> None:
-    missing = missing_values(parse_line(text))
+    missing = explain_missing_value(parse_line(text))
     assert missing is not None
     assert lacking in missing.message
 
@@ -64,7 +64,7 @@ def test_what_a_text_does_not_decide_is_lacking(text: str, lacking: str) -> None
 )
 def test_what_a_text_decides_lacks_nothing(text: str) -> None:
     parsed = parse_line(text)
-    assert missing_values(parsed) is None
+    assert explain_missing_value(parsed) is None
     assert parsed.program == "a.py"
 
 

@@ -24,7 +24,7 @@ from launcher.top.fleet import Fleet
 from launcher.transports import open_endpoint
 from launcher.transports.base import Connection, Endpoint, OpenOptions
 from launcher.transports.ssh.connection import SshOpener
-from launcher.transports.ssh.endpoint import opener_for
+from launcher.transports.ssh.endpoint import build_opener
 from tests.lab import needs
 from tests.launcher.sshd import Sshd, keygen
 
@@ -386,6 +386,6 @@ def test_runs_and_gpus_of_silent_hosts_are_asked_for_without_threads(
     monkeypatch.setattr(module, "MOST_WAITS", 0)
     with Silent.up(60) as silent:
         entries = [HostEntry(f"h{n}", address="127.0.0.1", port=silent.port) for n in range(60)]
-        said = ask(entries, opener_for(Inventory(), OpenOptions(), Path("/dev/null")))
+        said = ask(entries, build_opener(Inventory(), OpenOptions(), Path("/dev/null")))
     assert silent.accepted == 60  # by four threads: all were waited for together
     assert ["hung up at once" in each for each in said] == [True] * 60

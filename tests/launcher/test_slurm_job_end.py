@@ -17,7 +17,7 @@ from launcher.follow.run_state import RunState, StopHosts
 from launcher.remote.program_source import build_bootstrap_argv, compress_program, read_program_source
 from launcher.slurm.job_notice import JobNotice, describe_end
 from launcher.slurm.jobs import Allocation
-from launcher.slurm.requeue import exclude_and_requeue, requeue_as_it_is
+from launcher.slurm.requeue import exclude_and_requeue, requeue_job
 from launcher.transports.step.connection import StepConnection
 from launcher.transports.step.step import SlurmStep
 from tests.launcher.run_events import CPU, come_to, ended, host_report, replay, said, stops
@@ -155,9 +155,9 @@ def test_a_job_that_gpulaunch_does_not_requeue_waits_for_slurm_to_end_it() -> No
 def test_a_job_is_started_again_no_more_often_than_allowed(tmp_path: Path) -> None:
     job = Allocation("3", ("n1",), {"PATH": "/nowhere"}, restarts=2)
     record = tmp_path / "slurm-3.json"
-    assert requeue_as_it_is(job, 2, record) == "started again 2 times already"
+    assert requeue_job(job, 2, record) == "started again 2 times already"
     assert exclude_and_requeue(job, {"n1": "gone"}, 2, record).why == "started again 2 times already"
-    assert requeue_as_it_is(job, 0, record) == "requeue of slurm: is not set"
+    assert requeue_job(job, 0, record) == "requeue of slurm: is not set"
     assert not record.exists()
 
 
@@ -194,4 +194,4 @@ def test_a_job_that_slurm_has_requeued_itself_gets_no_second_one(
     lines = asked.read_text().splitlines()
     assert ("update JobId=3 ExcNodeList=n2" in lines) == (action == "requeued")
     assert any(line.startswith("sbatch") for line in lines) == (action == "none")
-    assert (requeue_as_it_is(job, 2, tmp_path / "slurm-3.json") == "") == (action == "requeued")
+    assert (requeue_job(job, 2, tmp_path / "slurm-3.json") == "") == (action == "requeued")

@@ -14,7 +14,7 @@ import pytest
 from launcher.errors import AuthenticationFailed
 from launcher.transports.base import OpenOptions, Prompt
 from launcher.transports.ssh import auth
-from launcher.transports.ssh.connection import SshOpener, ssh_opener
+from launcher.transports.ssh.connection import SshOpener, build_ssh_opener
 from tests.launcher.sshd import Sshd, authorize, keygen, write
 
 pytestmark = pytest.mark.slow
@@ -95,7 +95,7 @@ def test_hosts_that_are_opened_at_once_share_what_is_loaded(monkeypatch: pytest.
     monkeypatch.setattr(auth, "KeyRing", load_slowly)
     options = OpenOptions(prompt=lambda question: question)
     with ThreadPoolExecutor(4) as hosts:
-        assert len(set(hosts.map(lambda _: ssh_opener(options), range(4)))) == 1
+        assert len(set(hosts.map(lambda _: build_ssh_opener(options), range(4)))) == 1
 
 
 def test_a_passphrase_that_does_not_open_the_key_is_called_wrong(sshd: Sshd, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from launcher.config.inventory import HostEntry, Inventory
 from launcher.transports.base import Connection, Endpoint
 from launcher.transports.ssh.endpoint import build_endpoint
-from launcher.transports.ssh.ssh_command import login_line, ssh_copy_id, ssh_line
+from launcher.transports.ssh.ssh_command import format_login, format_ssh_command, format_ssh_copy_id
 
 BASTION = HostEntry("bastion", "192.0.2.1", 2222, "eve")
 DEEP = HostEntry("deep", "192.0.2.2", identity_file="/etc/hostname", jump=("bastion",))
@@ -59,7 +59,7 @@ def read_by_ssh(tmp_path: Path, words: list[str]) -> dict[str, str]:
 def test_the_command_goes_where_gpulaunch_goes(tmp_path: Path, name: str) -> None:
     entry, line = CASES[name]
     got = endpoint(tmp_path, entry)
-    assert ssh_line(got.ssh_words, ("true",)) == line
+    assert format_ssh_command(got.ssh_words, ("true",)) == line
     said = read_by_ssh(tmp_path, shlex.split(line)[1:-1])
     assert (said["hostname"], int(said["port"]), said["user"]) == (got.address, got.port, got.user)
     assert bool(said.get("proxyjump")) == bool(got.jumps)
@@ -84,7 +84,7 @@ def test_the_key_of_the_command_goes_to_the_jump_host_too(tmp_path: Path) -> Non
 
 def test_ssh_copy_id_gets_its_jump_hosts_by_an_option_that_it_has(tmp_path: Path) -> None:
     entry = HostEntry("n1", "192.0.2.9", jump=("bastion",))
-    line = ssh_copy_id(endpoint(tmp_path, entry))
+    line = format_ssh_copy_id(endpoint(tmp_path, entry))
     assert line == "ssh-copy-id -o ProxyJump=eve@192.0.2.1:2222 192.0.2.9"
 
 
@@ -104,4 +104,4 @@ def test_ssh_copy_id_gets_its_jump_hosts_by_an_option_that_it_has(tmp_path: Path
 def test_a_login_has_no_command_of_a_container(line: str) -> None:
     connection = cast("Connection", SimpleNamespace(name="titan", command_line=lambda _: line))
     is_login = line.startswith("ssh") and "docker" not in line and "sudo" not in line
-    assert login_line(connection) == (line if is_login else "titan")
+    assert format_login(connection) == (line if is_login else "titan")

@@ -22,7 +22,7 @@ from launcher.errors import (
 from launcher.exit_codes import ExitCode
 from launcher.transports.base import Endpoint, OpenOptions
 from launcher.transports.ssh import config_parser, endpoint
-from launcher.transports.ssh.endpoint import build_endpoint, opener_for
+from launcher.transports.ssh.endpoint import build_endpoint, build_opener
 from tests.launcher.sshd import require_ssh
 
 UID_WITHOUT_ACCOUNT = 3_999_999_999
@@ -145,7 +145,7 @@ def test_a_name_that_does_not_resolve_is_compared_with_the_known_ones(
     more += "Host moved\n HostKeyAlias m\n HostName gone.invalid\n"
     (tmp_path / "config").write_text(text + more)
     inventory = Inventory(hosts={"titan.invalid": HostEntry("titan.invalid", "127.0.0.1")})
-    opener = opener_for(inventory, OpenOptions(), tmp_path / "config")
+    opener = build_opener(inventory, OpenOptions(), tmp_path / "config")
     with pytest.raises(NameNotResolved) as caught:
         opener(inventory.lookup(typed))
     assert caught.value.fix == fix.format(config=tmp_path / "config")
@@ -162,7 +162,7 @@ def test_a_jump_host_that_does_not_resolve_is_compared_with_the_listed_ones(
     bastion = HostEntry("bastion.invalid", "127.0.0.1")
     inventory = Inventory(hosts={one.name: one for one in (entry, bastion)})
     with pytest.raises(NameNotResolved) as caught:
-        opener_for(inventory, OpenOptions(), tmp_path / "config")(entry)
+        build_opener(inventory, OpenOptions(), tmp_path / "config")(entry)
     assert caught.value.fix == 'did you mean "bastion.invalid" of hosts.yaml?'
 
 
@@ -313,7 +313,7 @@ def test_a_keyword_that_is_not_followed_is_named_where_it_bears_on_the_error(
     config.write_text(text)
     monkeypatch.setattr(endpoint, "open_endpoint", refuse)
     with pytest.raises(kind) as caught:
-        opener_for(Inventory(), OpenOptions(), config)(HostEntry("titan"))
+        build_opener(Inventory(), OpenOptions(), config)(HostEntry("titan"))
     _, _, names = caught.value.fix.partition("try it; gpulaunch does not follow ")
     assert names == (f"{said.format(config)} of ssh_config" if said else "")
 
@@ -333,7 +333,7 @@ def test_what_is_wrong_about_one_host_is_that_hosts_error(
     config = tmp_path / "config"
     config.write_text(lines)
     with pytest.raises(HostError) as caught:
-        opener_for(Inventory(), OpenOptions(), config)(entry)
+        build_opener(Inventory(), OpenOptions(), config)(entry)
     assert caught.value.exit_code == ExitCode.UNREACHABLE
     assert said in caught.value.detail
     assert caught.value.fix
@@ -343,7 +343,7 @@ def test_a_host_of_ssh_config_with_the_form_of_a_job_is_a_host(tmp_path: Path) -
     config = tmp_path / "config"
     config.write_text(f'Host 17\n HostName 127.0.0.1\n Port 1\nMatch exec "echo . >>{tmp_path}/asked"\n')
     with pytest.raises(HostError) as caught:
-        opener_for(Inventory(), OpenOptions(), config)(HostEntry("17"))
+        build_opener(Inventory(), OpenOptions(), config)(HostEntry("17"))
     assert "Slurm" not in caught.value.fix
     assert (tmp_path / "asked").read_text() == ".\n"  # not once more for the words of the error
 

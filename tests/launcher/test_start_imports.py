@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from launcher.exit_codes import ExitCode
-from launcher.local.installed_version import installed_version
+from launcher.local.installed_version import read_installed_version
 from launcher.rundir.layout import read_run_metrics
 from launcher.transports.ssh.paramiko_import import _VersionAlone
 
@@ -159,8 +159,8 @@ def test_a_version_is_taken_from_a_folder_only_where_there_is_one(
     for folder in folders:
         (tmp_path / folder).mkdir()
     monkeypatch.syspath_prepend(tmp_path)
-    assert installed_version("odd") == expected
-    assert installed_version("odd_and_absent") == ""
+    assert read_installed_version("odd") == expected
+    assert read_installed_version("odd_and_absent") == ""
 
 
 def test_a_ctrl_c_while_modules_are_imported_prints_no_traceback() -> None:

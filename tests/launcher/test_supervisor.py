@@ -16,7 +16,7 @@ from launcher.onhost.supervisor.requests import start
 from launcher.onhost.supervisor.requests._logs import LogReader
 from launcher.onhost.supervisor.run_dir import CLIENT, is_alive, read_state
 from launcher.remote.program_source import read_program_source
-from launcher.rundir.end_state import condition_after
+from launcher.rundir.end_state import classify_end
 from tests.launcher.onhost_driver import ALONE, WAIT, Driver
 
 pytestmark = pytest.mark.slow
@@ -272,7 +272,7 @@ def test_what_cannot_start_is_refused_with_its_reason(
     assert run.gone() == {}
     if run.run_dir.exists():  # else nothing of it is ever listed
         end = json.loads((run.run_dir / "state.json").read_text())["exit"]
-        assert (end["why"], condition_after(end)) == (run.answer["refused"], "failed")
+        assert (end["why"], classify_end(end)) == (run.answer["refused"], "failed")
 
 
 def test_the_main_port_is_seen_to_be_free_at_the_end(run: Driver) -> None:

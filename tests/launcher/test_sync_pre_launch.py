@@ -24,7 +24,7 @@ from launcher.remote.connection_pool import ConnectionPool
 from launcher.sync.host import SyncResult
 from launcher.sync.pre_launch import SyncHosts, list_target_dirs, render_sync, sync_before_launch
 from launcher.sync.sync import HostSync
-from launcher.terminal.live_screen import screen_on
+from launcher.terminal.live_screen import choose_screen
 from launcher.transports.base import Connection
 from preflight.job import Job
 from tests.launcher.sync_tree import ENTRY, git, listing, opener, write
@@ -202,7 +202,7 @@ def test_a_dry_run_says_which_directory_a_launch_sends(
     monkeypatch.chdir(here)
     config = load(here, f"sync: {{from: {source}}}")
     launch = LaunchRequest((ENTRY,), config.job, ConnectionPool(opener))
-    screen = screen_on(sys.stdout, plain=True, all_ranks=False)
+    screen = choose_screen(sys.stdout, plain=True, all_ranks=False)
     with pytest.raises(ConfigError, match="no such directory"):
         sync_tree(config, launch, screen, dry_run=True)
     (here / source).mkdir()

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from launcher.follow.usage import RankUsage
 from launcher.terminal.bottom_area import BottomArea
-from launcher.terminal.cell_width import text_width, truncate
-from launcher.terminal.live_screen import FRAME_S, LiveScreen, screen_on
+from launcher.terminal.cell_width import measure_width, truncate
+from launcher.terminal.live_screen import FRAME_S, LiveScreen, choose_screen
 from launcher.terminal.outlet import Outlet
 from launcher.terminal.screen import Screen
 
@@ -133,7 +133,12 @@ def test_a_window_that_changes_its_size_is_drawn_anew(terminal: Terminal, screen
 
 
 def test_wide_characters_take_two_columns_and_marks_none(terminal: Terminal) -> None:
-    assert (text_width("a"), text_width("数据"), text_width("e\u0301"), text_width("é")) == (1, 4, 1, 1)
+    assert (measure_width("a"), measure_width("数据"), measure_width("e\u0301"), measure_width("é")) == (
+        1,
+        4,
+        1,
+        1,
+    )
     assert truncate([("", "数据集合")], 6) == [("", "数"), ("", "...")]
     area = BottomArea(Outlet(terminal), terminal.size, colour=False)
     for count in range(50):
@@ -176,7 +181,7 @@ def test_colours_are_for_terminals_that_want_them(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setenv("TERM", "xterm")
         stream = io.StringIO()
         stream.isatty = lambda: True  # type: ignore[method-assign]
-        screen = screen_on(stream)
+        screen = choose_screen(stream)
         screen.phase("run", 0.0)
         screen.notify("hello")
         texts.append(stream.getvalue())
@@ -194,7 +199,7 @@ def test_pipes_dumb_terminals_and_plain_get_lines(
     monkeypatch.setenv("TERM", term)
     stream = io.StringIO()
     stream.isatty = lambda: tty  # type: ignore[method-assign]
-    screen = screen_on(stream, plain=plain)
+    screen = choose_screen(stream, plain=plain)
     assert type(screen) is Screen
     screen.phase("run", 0.0)
     screen.output("a", "rank-1.log", b"whole\n", 0.0)

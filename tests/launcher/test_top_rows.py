@@ -10,7 +10,7 @@ import pytest
 
 from launcher.cli import execute
 from launcher.exit_codes import ExitCode
-from launcher.terminal.cell_width import paint_line, text_width
+from launcher.terminal.cell_width import measure_width, paint_line
 from launcher.top.frame import calculate_table_height, render_frame, render_text_page, wrap_help
 from launcher.top.full_screen import decode_keys
 from launcher.top.key_actions import HELP, Position, press, settle
@@ -138,7 +138,7 @@ def test_no_line_is_wider_than_the_window_and_no_name_steers_the_terminal(width:
         for colour in (True, False):
             painted = [paint_line(line, colour=colour) for line in lines]
             assert_harmless("\n".join(painted), colours=colour)
-        assert all(sum(text_width(part) for _, part in line) <= width for line in lines)
+        assert all(sum(measure_width(part) for _, part in line) <= width for line in lines)
     page = render_text_page([HOSTILE], HOSTILE, Position(), (width, 5))
     assert_harmless("\n".join(text(page)), colours=False)
 

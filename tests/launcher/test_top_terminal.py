@@ -22,7 +22,7 @@ import pytest
 from launcher.config.inventory import HostEntry
 from launcher.errors import ConnectionLost
 from launcher.remote import rpc
-from launcher.remote.program_source import command_with_stdin, read_program_source
+from launcher.remote.program_source import build_stdin_command, read_program_source
 from launcher.top import host_monitor
 from launcher.top.fleet import Fleet
 from launcher.top.full_screen import FullScreen
@@ -55,7 +55,7 @@ class Monitor:
     """The monitor as a process here, and its answers."""
 
     def __init__(self, env: dict[str, str]) -> None:
-        argv, stdin = command_with_stdin(
+        argv, stdin = build_stdin_command(
             sys.executable, read_program_source("monitor"), b"", name="monitor.py"
         )
         self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env)
@@ -68,7 +68,7 @@ class Monitor:
 
     def watch(self, gpus: list[str], run_dir: Path) -> None:
         run = {"run_id": "r", "run_dir": str(run_dir), "rank": 0}
-        self.write(rpc.line_of({"every_s": 0.2, "gpus": gpus, "runs": [run]}))
+        self.write(rpc.encode_line({"every_s": 0.2, "gpus": gpus, "runs": [run]}))
 
     def close(self) -> None:
         self.process.kill()

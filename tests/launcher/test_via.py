@@ -29,7 +29,7 @@ from launcher.slurm.jobs import Allocation
 from launcher.slurm.srun_step import StepHosts, build_node_entries
 from launcher.transports.prefix import read_prefix
 from launcher.transports.ssh.endpoint import build_endpoint
-from launcher.transports.ssh.ssh_command import login_line
+from launcher.transports.ssh.ssh_command import format_login
 from tests.launcher.sshd import Sshd
 from tests.launcher.via_hosts import PIPE, inventory_of, opened, piped
 
@@ -80,7 +80,7 @@ def test_what_hosts_yaml_may_say(tmp_path: Path, written: object, expected: Via)
 @pytest.mark.parametrize("words", [("env", "A=1"), ("sh", "-c", "{command}")])
 def test_rsync_logs_in_to_no_host_behind_a_prefix(words: tuple[str, ...]) -> None:
     with opened(Via("command", words=words)) as connection:
-        assert login_line(connection) == "pod-0"
+        assert format_login(connection) == "pod-0"
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,10 @@
 
 from itertools import groupby
 
-from launcher.error_codes import host_codes
+from launcher.error_codes import list_host_codes
 from launcher.errors import HOST_FIXES
 from preflight.checks.explain import render_heading
-from preflight.checks.registry import Check, family_of
+from preflight.checks.registry import Check, parse_family
 from preflight.checks.runner import load_checks
 
 _NOTE = "<!-- Made by `python -m tests.pages`; edit the docstrings in preflight/checks/. -->\n"
@@ -16,8 +16,8 @@ def render_pages() -> dict[str, str]:
     families = {
         family: list(checks)
         for family, checks in groupby(
-            sorted(load_checks().values(), key=lambda check: family_of(check.code)),
-            lambda check: family_of(check.code),
+            sorted(load_checks().values(), key=lambda check: parse_family(check.code)),
+            lambda check: parse_family(check.code),
         )
     }
     found = {f"{family}.md": _page(family, checks) for family, checks in families.items()}
@@ -29,9 +29,9 @@ def render_pages() -> dict[str, str]:
 def _index() -> str:
     lines = [_NOTE, "# Checks", "", "| code | verdict | gate | true when it passes |", "|---|---|---|---|"]
     for check in load_checks().values():
-        link = f"[{check.code}]({family_of(check.code)}.md#{check.code.lower()})"
+        link = f"[{check.code}]({parse_family(check.code)}.md#{check.code.lower()})"
         lines.append(f"| {link} | {check.severity.value} | {'yes' if check.gate else ''} | {check.title} |")
-    for code, kind in host_codes().items():
+    for code, kind in list_host_codes().items():
         title = (kind.__doc__ or "").strip().splitlines()[0]
         lines.append(f"| [{code}](HOST.md#{code.lower()}) | critical | yes | *fails when:* {title} |")
     return "\n".join(lines) + "\n"
@@ -58,7 +58,7 @@ def _tidy(body: str) -> str:
 
 def _host_page() -> str:
     parts = [_NOTE, "# HOST\n", "A host that could not be judged at all; always critical.\n"]
-    for code, kind in host_codes().items():
+    for code, kind in list_host_codes().items():
         text = (kind.__doc__ or "").strip()
         fix = f"\n*Fix:* {HOST_FIXES[code]}\n" if code in HOST_FIXES else ""
         parts.append(f"## {code}\n\n**{text}**\n{fix}")

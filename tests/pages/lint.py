@@ -1,6 +1,6 @@
 """docs/lint.md: the rules of `gpulaunch lint`, made from their own docstrings."""
 
-from preflight.script.rules.all_rules import rule_codes, rule_text
+from preflight.script.rules.all_rules import list_rule_codes, rule_text
 
 _INTRO = """\
 <!-- Made by `python -m tests.pages`; edit the docstrings in preflight/script/rules/. -->
@@ -64,7 +64,7 @@ def render_page() -> str:
     """Return the page: an index and one section per rule."""
     rows = ["| code | what is wrong |", "|---|---|"]
     sections = []
-    for code in rule_codes():
+    for code in list_rule_codes():
         title, _, rest = rule_text(code).partition("\n")
         rows.append(f"| [{code}](#{code.lower()}) | {title} |")
         body = rest.strip().replace("\nSource:", "\n\n*Source:*")

@@ -26,7 +26,7 @@ from preflight.facts.missing import Missing
 from preflight.probes import main as agent
 from preflight.probes.assembly import assemble_paths
 from preflight.probes.fact import Emit, Json, missing
-from preflight.probes.nvidia_smi.tree import tree_gpu
+from preflight.probes.nvidia_smi.tree import parse_gpu
 from preflight.probes.nvml.gpus import GPU_FIELDS
 from preflight.probes.paths import probe
 from preflight.probes.ports import bind_error
@@ -45,7 +45,7 @@ def test_the_probes_fill_every_field_of_the_facts() -> None:
 def test_nvml_and_saved_files_fill_every_field_of_a_gpu() -> None:
     fields = set(Gpu.__dataclass_fields__)
     assert {name for name, _ in GPU_FIELDS} | {"index"} == fields
-    assert set(tree_gpu({}, 0)) == fields
+    assert set(parse_gpu({}, 0)) == fields
 
 
 def test_an_ordinary_host_answers_everything_but_gpus() -> None:

@@ -12,7 +12,7 @@ from preflight.facts.host import KernelLog
 from preflight.facts.json_codec import decode
 from preflight.facts.missing import Missing
 from preflight.probes.kernel_log_parser import _FALLEN, _NAMED, _OTHER, _WORDS, _XID, parse_kernel_log
-from preflight.probes.pci import pci_bus_id
+from preflight.probes.pci import format_bus_id
 from tests.extra_recordings import SMI
 from tests.hardware import titan
 
@@ -178,7 +178,7 @@ def test_any_text_gives_a_log(text: str) -> None:
     ],
 )
 def test_bus_ids_have_one_form(text: str, expected: str) -> None:
-    assert pci_bus_id(text) == expected
+    assert format_bus_id(text) == expected
 
 
 @settings(max_examples=60, deadline=None)

@@ -14,7 +14,7 @@ from preflight.facts.host import Ports
 from preflight.facts.missing import Missing
 from preflight.probes.ports import bind_error, free_ports
 from preflight.probes.request import read_request
-from preflight.probes.sockets import sockets_on, unpack_address
+from preflight.probes.sockets import list_sockets_on, unpack_address
 from tests.lab import needs
 from tests.preflight.agent_runs import run_agent
 
@@ -132,7 +132,7 @@ def test_a_forked_child_that_inherited_the_listener_is_its_holder(stack: ExitSta
 
 def test_psutil_sees_the_same_sockets(stack: ExitStack) -> None:
     probed = [_listen(stack, address)[1] for address in ("0.0.0.0", "127.0.0.1", "::1")]
-    by_proc = {(row["port"], row["address"], row["state"]) for row in sockets_on(tuple(probed))}
+    by_proc = {(row["port"], row["address"], row["state"]) for row in list_sockets_on(tuple(probed))}
     seen = [(found.laddr, found.status) for found in psutil.net_connections("tcp") if found.laddr]
     by_psutil = {(address[1], address[0], status) for address, status in seen if address[1] in probed}
     assert by_proc == by_psutil

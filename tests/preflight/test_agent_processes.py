@@ -16,16 +16,16 @@ import pytest
 from launcher.onhost.supervisor.processes import mark_of
 from preflight.facts.host import Process, ProcessTable
 from preflight.facts.missing import Missing
-from preflight.probes.assembly import named_pids
+from preflight.probes.assembly import list_named_pids
 from preflight.probes.nvidia_smi.values import NOT_HELD
 from preflight.probes.processes import table as table_module
 from preflight.probes.processes.driver_pids import probe_named
 from preflight.probes.processes.proc_pid import ProcessStat, open_files, read_stat
-from preflight.probes.processes.process_fields import proc_head, psutil_head
+from preflight.probes.processes.process_fields import read_proc_head, read_psutil_head
 from preflight.probes.processes.row import process_row
 from preflight.probes.processes.selection import _commands
 from preflight.probes.processes.walk import ProcessWalk
-from preflight.probes.system import system_fact
+from preflight.probes.system import read_system_fact
 from tests.preflight.agent_runs import run_agent
 
 pytestmark = pytest.mark.slow
@@ -242,8 +242,8 @@ def test_psutil_and_proc_give_the_same_rows() -> None:
         for pid in [*pids, *everyone]:  # ours are among everyone again
             try:
                 stat = read_stat(pid)
-                by_psutil = psutil_head(pid, psutil)
-                by_proc = proc_head(stat)
+                by_psutil = read_psutil_head(pid, psutil)
+                by_proc = read_proc_head(stat)
                 again = read_stat(pid)
             except OSError:
                 assert pid not in pids
@@ -272,7 +272,7 @@ def test_processes_that_only_nvml_names_are_looked_up() -> None:
             "processes": {"source": "proc", "processes": [{"pid": 1}]},
             "gpus": [{"processes": [own, gone, {**own, "pid": pid}]}, {"processes": NOT_HELD}],
         }
-        assert named_pids(answer) == {pid, gone["pid"]}
+        assert list_named_pids(answer) == {pid, gone["pid"]}
         sent: dict[str, list[dict[str, object]]] = {}
         probe_named(sent.__setitem__, answer)
     assert pid in {row["pid"] for row in sent["named"]}
@@ -331,7 +331,7 @@ def test_a_process_of_another_person_is_no_service_by_its_name() -> None:
             assert process.stdout is not None
             assert process.stdout.readline() == "up\n"
             assert read_stat(pid).comm == "nvidia-cuda-mps"
-            system = system_fact(ProcessWalk(frozenset()), time.monotonic())
+            system = read_system_fact(ProcessWalk(frozenset()), time.monotonic())
         assert system["mps_control"] is is_named
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from preflight.facts.host import HostFacts, Identity, ProcessTable, UnreadableProcess
-from preflight.leftovers.classify import ClassifiedProcess, ProcessClass, classify
+from preflight.leftovers.classify import ClassifiedProcess, ProcessClass, classify_processes
 from preflight.leftovers.selection import CleanFilter, select_to_kill
 from tests.preflight import container_scenes as containers
 from tests.preflight import scenes
@@ -19,12 +19,12 @@ from tests.preflight.scenes import ME, PIDS, ROOT, Scene
 
 
 def picked(facts: HostFacts, *, all_users: bool = False) -> set[int]:
-    choice = select_to_kill(classify(facts, all_users=all_users), CleanFilter())
+    choice = select_to_kill(classify_processes(facts, all_users=all_users), CleanFilter())
     return {each.process.pid for each in (*choice.automatic, *choice.needs_confirmation)}
 
 
 def kinds(scene: Scene) -> dict[int, ProcessClass]:
-    return {each.process.pid: each.kind for each in classify(scene.facts())}
+    return {each.process.pid: each.kind for each in classify_processes(scene.facts())}
 
 
 def inside(init: str = "", argv: tuple[str, ...] = (), *, known: bool = False) -> Container:
@@ -49,7 +49,7 @@ def test_nothing_that_lives_in_a_container_is_chosen_and_what_is_proven_is(seed:
 @given(st.integers(min_value=0, max_value=2**32))
 def test_where_the_init_cannot_be_seen_no_orphan_is_proven(seed: int) -> None:
     scene = with_hidden_init(container_scene(seed))
-    found = classify(scene.facts())
+    found = classify_processes(scene.facts())
     under = {ProcessClass.ORPHAN} & {each.kind for each in found if each.process.ppid == 1}
     assert not under
 
@@ -146,7 +146,7 @@ def dead_run(scene: Scene) -> int:
 
 
 def judged(facts: HostFacts, pid: int) -> ClassifiedProcess:
-    (each,) = [each for each in classify(facts) if each.process.pid == pid]
+    (each,) = [each for each in classify_processes(facts) if each.process.pid == pid]
     return each
 
 

@@ -4,7 +4,7 @@ from preflight.diagnosis.diagnose import diagnose
 from preflight.diagnosis.free_memory import FreeMemory
 from preflight.diagnosis.host_evidence import Context, apply_context
 from preflight.diagnosis.result import Cause
-from preflight.diagnosis.signatures.table import signature
+from preflight.diagnosis.signatures.table import find_signature
 from preflight.facts.host import KernelLog, Xid
 from preflight.facts.missing import Missing
 
@@ -47,7 +47,7 @@ def test_a_kill_that_may_be_anothers_makes_a_sigkill_only_likely(kill: str, conf
 def test_only_a_kill_that_the_kernel_reports_stands_before_other_ends(
     kills: tuple[str, ...], order: list[str]
 ) -> None:
-    rows = [row for code in ("S71", "S70") if (row := signature(code)) is not None]
+    rows = [row for code in ("S71", "S70") if (row := find_signature(code)) is not None]
     ends = tuple(Cause(row.code, row.slug, "likely", row.cause, row.fix, ()) for row in rows)
     for context in (Context(kernel_logs=(_kernel(kills=kills),)), *(() if kills else (Context(),))):
         assert [cause.code for cause in apply_context(ends, context)] == order
@@ -126,7 +126,7 @@ def test_a_cause_in_a_box_is_found_as_outside_of_it(sides: str) -> None:
 
 
 def test_what_the_log_put_behind_stays_there() -> None:
-    rows = [row for code in ("S92", "S104") if (row := signature(code)) is not None]
+    rows = [row for code in ("S92", "S104") if (row := find_signature(code)) is not None]
     causes = tuple(Cause(row.code, row.slug, "likely", row.cause, row.fix, ()) for row in rows)
     for context in (Context(own_modules=frozenset({"data"})), Context(exit_codes=(-9,))):
         assert [cause.code for cause in apply_context(causes, context)][:2] == ["S92", "S104"]

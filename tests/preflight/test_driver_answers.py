@@ -9,16 +9,16 @@ import pytest
 from preflight.probes.fact import missing
 from preflight.probes.nvidia_smi.values import (
     NOT_HELD,
-    all_or_first_missing,
-    dotted,
+    convert_value,
     find,
     number,
-    smi_error,
-    value_of,
-    whole,
-    yes,
+    parse_smi_error,
+    parse_version,
+    parse_whole,
+    parse_yes,
+    require_all,
 )
-from preflight.probes.nvml.processes import processes
+from preflight.probes.nvml.processes import read_processes
 
 GONE = missing("it hangs", "timeout")
 
@@ -31,7 +31,7 @@ GONE = missing("it hangs", "timeout")
     [("Enabled", True), (" yes ", True), ("ON", True), ("Disabled", False), ("No", False), ("off", False)],
 )
 def test_words_for_on_and_off(text: str, *, value: bool) -> None:
-    assert value_of(text, yes) is value
+    assert convert_value(text, parse_yes) is value
 
 
 @pytest.mark.parametrize(
@@ -48,15 +48,15 @@ def test_words_for_on_and_off(text: str, *, value: bool) -> None:
     ],
 )
 def test_words_for_no_value(text: str, code: str) -> None:
-    value = value_of(text, yes)
+    value = convert_value(text, parse_yes)
     assert value["code"] == code
     assert repr(text) in value["missing"]
 
 
 def test_what_is_absent_or_twice_is_no_value() -> None:
-    assert value_of(None, yes) == NOT_HELD
+    assert convert_value(None, parse_yes) == NOT_HELD
     assert "not-asked" in NOT_HELD.values()
-    assert value_of(["a", "b"], yes)["code"] == "error"
+    assert convert_value(["a", "b"], parse_yes)["code"] == "error"
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_what_is_absent_or_twice_is_no_value() -> None:
     [("81559 MiB", 81559), ("38 C", 38), ("16x", 16), (" -4.5 W", -4), ("9" * 15, int("9" * 15))],
 )
 def test_the_leading_number_counts(text: str, value: int) -> None:
-    assert whole(text) == value
+    assert parse_whole(text) == value
 
 
 @pytest.mark.parametrize("text", ["", "x1", "9" * 16, "."])
@@ -74,9 +74,9 @@ def test_no_number_raises(text: str) -> None:
 
 
 def test_a_version_has_a_dot() -> None:
-    assert dotted("595.71.05 (open)") == "595.71.05"
+    assert parse_version("595.71.05 (open)") == "595.71.05"
     with pytest.raises(ValueError, match="595"):
-        dotted("595")
+        parse_version("595")
 
 
 def test_the_first_text_with_a_value_is_found() -> None:
@@ -85,8 +85,8 @@ def test_the_first_text_with_a_value_is_found() -> None:
     assert find(tree, "a/c", "a/b") == "1"
     assert find(tree, "a/b", "d") == "N/A"
     assert find(tree, "e/f", "a/b/c", "x") is None
-    assert all_or_first_missing({"a": 1, "b": GONE}) == GONE
-    assert all_or_first_missing({"a": 1}) == {"a": 1}
+    assert require_all({"a": 1, "b": GONE}) == GONE
+    assert require_all({"a": 1}) == {"a": 1}
 
 
 @pytest.mark.parametrize(
@@ -103,10 +103,10 @@ def test_the_first_text_with_a_value_is_found() -> None:
     ],
 )
 def test_errors_of_nvidia_smi_have_codes(text: str, code: str) -> None:
-    found = smi_error(text)
+    found = parse_smi_error(text)
     assert found is not None
     assert found["code"] == code
-    assert smi_error("index, name\n0, T4") is None
+    assert parse_smi_error("index, name\n0, T4") is None
 
 
 # --- NVML's lists of processes ---
@@ -141,7 +141,7 @@ def nvml(lists: dict[str, Any]) -> Any:
 
 
 def kinds_of(lists: dict[str, Any]) -> list[tuple[int, str, Any]]:
-    return [(each["pid"], each["kind"], each["used_mib"]) for each in processes(nvml(lists), None)]
+    return [(each["pid"], each["kind"], each["used_mib"]) for each in read_processes(nvml(lists), None)]
 
 
 def test_a_process_that_computes_and_draws_is_one() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
 from preflight.diagnosis.diagnose import diagnose
-from preflight.diagnosis.failure_category import CATEGORIES, PERMANENT, category_of
+from preflight.diagnosis.failure_category import CATEGORIES, PERMANENT, classify_cause
 from preflight.diagnosis.host_evidence import Context
 from preflight.diagnosis.result import ZERO_CODE, Cause
 from preflight.diagnosis.signatures.table import SIGNATURES
@@ -44,16 +44,16 @@ def test_what_lasts_is_what_a_person_must_mend() -> None:
     ],
 )
 def test_a_log_has_a_nature(log: str, nature: str) -> None:
-    assert category_of(cause(log + _FAILED)).name == nature
+    assert classify_cause(cause(log + _FAILED)).name == nature
 
 
 def test_a_sigkill_is_from_outside_until_the_kernel_says_that_memory_was_why() -> None:
     log = "E1121 01:11:20 1 api.py:882] failed (exitcode: -9) local_rank: 1 (pid: 512) of binary: python\n"
-    assert category_of(cause(log)).name == "external"
+    assert classify_cause(cause(log)).name == "external"
     kernel = KernelLog("dmesg", (), ("Out of memory: Killed process 512 (python)",), ())
-    assert category_of(cause(log, Context(kernel_logs=(kernel,)))).name == "oom"
+    assert classify_cause(cause(log, Context(kernel_logs=(kernel,)))).name == "oom"
 
 
 def test_a_class_that_the_table_does_not_know_is_not_known_to_pass() -> None:
     new = Cause("S999", "something-new", "certain", "", "", ())
-    assert category_of(new).name == "unknown"
+    assert classify_cause(new).name == "unknown"

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from preflight.checks.paths import _input, what_the_arguments_name_is_there
-from preflight.decide.input_paths import MOST, find_input_paths, path_on_host
+from preflight.decide.input_paths import MOST, find_input_paths, resolve_host_path
 from preflight.facts.host import Identity
 from preflight.facts.missing import Missing
 from preflight.job import Job
@@ -70,9 +70,9 @@ def test_the_output_of_the_run_config_is_written_and_very_many_paths_are_not_all
 
 
 def test_a_path_starts_where_ranks_start() -> None:
-    assert path_on_host("cfg/a.yaml", "/home/ana/train") == "/home/ana/train/cfg/a.yaml"
-    assert path_on_host("/d/a", "/home/ana/train") == "/d/a"
-    assert path_on_host("~/d", "/home/ana/train") == "~/d"
+    assert resolve_host_path("cfg/a.yaml", "/home/ana/train") == "/home/ana/train/cfg/a.yaml"
+    assert resolve_host_path("/d/a", "/home/ana/train") == "/d/a"
+    assert resolve_host_path("~/d", "/home/ana/train") == "~/d"
 
 
 def test_the_answer_of_a_path_is_not_that_of_one_which_ends_like_it() -> None:

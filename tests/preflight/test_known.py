@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from launcher.remote.earlier_facts import fill_in, parts_to_keep
+from launcher.remote.earlier_facts import fill_in, select_reusable_parts
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import decode
 from preflight.probes import earlier_facts
-from preflight.probes.earlier_facts import packages_stamp, read_known
-from preflight.probes.files import text_or
+from preflight.probes.earlier_facts import read_known, stamp_packages
+from preflight.probes.files import read_text_or
 from preflight.probes.nvml.gpus import FIXED_FIELDS
 from tests.hardware import gpus_of
 from tests.lab.silicon import load_profile, stage
@@ -43,11 +43,11 @@ def packages(folder: Path) -> Path:
 def test_every_change_of_packages_changes_their_stamp(tmp_path: Path) -> None:
     folder = packages(tmp_path / "site")
     path = [str(tmp_path / "absent"), str(folder)]
-    stamps = [packages_stamp("python", path)]
-    assert stamps[0] == packages_stamp("python", path)
+    stamps = [stamp_packages("python", path)]
+    assert stamps[0] == stamp_packages("python", path)
 
     def changed() -> bool:
-        stamps.append(packages_stamp("python", path))
+        stamps.append(stamp_packages("python", path))
         return stamps[-1] not in stamps[:-1] and stamps[-1] != ""
 
     (folder / "accelerate-1.0.dist-info").mkdir()
@@ -62,11 +62,11 @@ def test_every_change_of_packages_changes_their_stamp(tmp_path: Path) -> None:
     shutil.rmtree(folder)
     packages(folder)
     assert changed()
-    assert packages_stamp("other-python", path) != stamps[-1]
+    assert stamp_packages("other-python", path) != stamps[-1]
 
 
 def test_folders_that_have_just_changed_have_no_stamp(tmp_path: Path) -> None:
-    assert packages_stamp("python", [str(packages(tmp_path / "site"))]) == ""
+    assert stamp_packages("python", [str(packages(tmp_path / "site"))]) == ""
 
 
 def test_another_boot_or_driver_makes_nothing_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -95,14 +95,17 @@ def _ask(folder: Path, request: dict[str, Any]) -> tuple[dict[str, Any], int]:
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="the simulated NVML needs a C compiler")
 def test_an_agent_leaves_out_what_is_known_and_reads_the_rest_again(tmp_path: Path) -> None:
-    machine = {"boot_id": text_or(earlier_facts.BOOT_ID), "nvidia_module": earlier_facts.nvidia_module()}
+    machine = {
+        "boot_id": read_text_or(earlier_facts.BOOT_ID),
+        "nvidia_module": earlier_facts.read_module_version(),
+    }
     uuids = [gpu.values["uuid"] for gpu in load_profile(PROFILE).gpus]
     raw, size = _ask(
         tmp_path, {"known": {**machine, "driver": "another", "packages": "another", "gpus": uuids}}
     )
     whole = decode(HostFacts, raw)
     assert [gpu["uuid"] for gpu in raw["gpus"]] == uuids
-    kept = parts_to_keep(whole, None, 1000.0)
+    kept = select_reusable_parts(whole, None, 1000.0)
     assert kept is not None
 
     again, smaller = _ask(tmp_path, {"known": kept.key()})

@@ -11,8 +11,8 @@ from preflight.leftovers.selection import (
     CleanSelection,
     advise_on_leftover,
     advise_on_stranger,
-    confirmation_of,
     describe_how_to_end,
+    is_asking_session,
     select_to_kill,
 )
 from tests.preflight.scenes import Scene
@@ -102,7 +102,7 @@ def test_a_live_process_that_keeps_something_comes_with_the_command_that_ends_it
     holds: HeldResources, evidence: tuple[str, ...], *, said: bool
 ) -> None:
     each = one(ProcessClass.LIVE, holds, evidence)
-    assert confirmation_of(each) is (evidence == ASKS)
+    assert is_asking_session(each) is (evidence == ASKS)
     assert ("gpulaunch clean-zombies HOST --pid 7" in advise_on_leftover(each)) is said
 
 

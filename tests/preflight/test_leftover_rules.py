@@ -10,7 +10,7 @@ import pytest
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts, Identity, ProcessTable
 from preflight.facts.missing import Missing
-from preflight.leftovers.classify import ClassifiedProcess, ProcessClass, classify
+from preflight.leftovers.classify import ClassifiedProcess, ProcessClass, classify_processes
 from preflight.leftovers.process_tree import ProcessTree, is_dead, is_half_dead, is_interactive, is_launcher
 from tests.preflight import scenes
 from tests.preflight.scenes import PIDS, ROOT, TIMES, Scene
@@ -23,7 +23,7 @@ def scene_of(**options: Any) -> Scene:
 
 
 def judged(scene: Scene, pid: int, facts: HostFacts | None = None, **options: Any) -> ClassifiedProcess:
-    found = {each.process.pid: each for each in classify(facts or scene.facts(), **options)}
+    found = {each.process.pid: each for each in classify_processes(facts or scene.facts(), **options)}
     return found[pid]
 
 

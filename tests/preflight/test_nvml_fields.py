@@ -7,9 +7,9 @@ from typing import Any
 import pynvml
 import pytest
 
-from preflight.probes.nvml.answers import as_text, fact_nvml, nvml_missing
+from preflight.probes.nvml.answers import decode_text, explain_nvml_error, read_nvml_fact
 from preflight.probes.nvml.gpus import GPU_FIELDS
-from preflight.probes.nvml.processes import processes
+from preflight.probes.nvml.processes import read_processes
 
 MIB = 1 << 20
 
@@ -94,7 +94,7 @@ def library(refuse: dict[str, int] | None = None, **more: Any) -> Any:
 
 
 def read(nv: Any) -> dict[str, Any]:
-    return {name: fact_nvml(nv, lambda read=read: read(nv, object())) for name, read in GPU_FIELDS}  # type: ignore[misc]
+    return {name: read_nvml_fact(nv, lambda read=read: read(nv, object())) for name, read in GPU_FIELDS}  # type: ignore[misc]
 
 
 def test_every_field_is_what_nvml_answers() -> None:
@@ -153,7 +153,7 @@ REASONS = {
 
 @pytest.mark.parametrize("number", range(1, 32))
 def test_an_error_of_nvml_is_the_reason_that_its_number_means(number: int) -> None:
-    reason = nvml_missing(refused(number))
+    reason = explain_nvml_error(refused(number))
     assert reason["code"] == REASONS.get(number, "error")
     assert reason["missing"].startswith("NVML: ")
 
@@ -195,7 +195,7 @@ def test_a_list_of_graphics_processes_may_be_absent_and_no_other(number: int) ->
 def test_a_link_that_a_gpu_has_not_is_left_out(number: int) -> None:
     links = read(library({"NvLinkState": number}))["nvlinks"]
     absent = number in (pynvml.NVML_ERROR_INVALID_ARGUMENT, pynvml.NVML_ERROR_NOT_SUPPORTED)
-    assert links == nvml_missing(refused(number)) or absent
+    assert links == explain_nvml_error(refused(number)) or absent
     assert ("no NVLink" in links["missing"]) is absent
 
 
@@ -228,7 +228,7 @@ def test_recovery_actions_are_those_of_nvml(number: int, action: str) -> None:
 
 
 def test_texts_of_pynvml_are_bytes_or_str() -> None:
-    assert [as_text(b"a\xff"), as_text("b"), as_text(3)] == ["a\ufffd", "b", "3"]
+    assert [decode_text(b"a\xff"), decode_text("b"), decode_text(3)] == ["a\ufffd", "b", "3"]
 
 
 def test_a_process_in_two_lists_is_one_client_of_mps_or_one_that_computes() -> None:
@@ -239,7 +239,7 @@ def test_a_process_in_two_lists_is_one_client_of_mps_or_one_that_computes() -> N
         MPSComputeRunningProcesses_v3=[SimpleNamespace(pid=7, usedGpuMemory=None)],
         GraphicsRunningProcesses_v3=[desktop],
     )
-    listed = [(each["pid"], each["kind"], each["used_mib"]) for each in processes(nv, object())]
+    listed = [(each["pid"], each["kind"], each["used_mib"]) for each in read_processes(nv, object())]
     assert listed == [(7, "mps", 500), (8, "compute", 500)]
 
 
@@ -254,5 +254,5 @@ def test_a_process_of_a_driver_before_450_has_its_pid_and_memory() -> None:
 
     nv.nvmlLib.nvmlDeviceGetComputeRunningProcesses = listed
     nv.nvmlLib.nvmlDeviceGetGraphicsRunningProcesses = lambda *_: 3
-    (process,) = processes(nv, object())
+    (process,) = read_processes(nv, object())
     assert process == {"pid": 7, "kind": "compute", "used_mib": 5, "name": "p7"}

@@ -7,7 +7,7 @@ import pytest
 
 from preflight.decide import precision
 from preflight.decide.decision import NodeRanks, RankSlot
-from preflight.decide.precision import PrecisionRefused, find_hardware_limit, fp8_backend
+from preflight.decide.precision import PrecisionRefused, choose_fp8_backend, find_hardware_limit
 from preflight.facts.gpu import Gpu
 from preflight.facts.missing import Missing
 from preflight.facts.script import Option
@@ -144,9 +144,9 @@ def test_fp8_needs_an_implementation_on_every_host() -> None:
     assert decide(with_package("NVIDIA L40S"), Job(precision="fp8")).mixed_precision == "bf16"
     have = with_package("NVIDIA L40S", "transformer_engine_cu12")
     assert decide(have, Job(precision="fp8")).mixed_precision == "fp8"
-    assert fp8_backend(have.values()) == "TE"
-    assert fp8_backend([*have.values(), l40s()]) == ""
-    assert fp8_backend(with_package("NVIDIA L40S", "torchao").values()) == "AO"
+    assert choose_fp8_backend(have.values()) == "TE"
+    assert choose_fp8_backend([*have.values(), l40s()]) == ""
+    assert choose_fp8_backend(with_package("NVIDIA L40S", "torchao").values()) == "AO"
 
 
 def test_a_literal_in_the_script_is_obeyed_when_nothing_else_was_asked() -> None:

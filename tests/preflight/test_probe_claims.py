@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from preflight.probes import claim_files, host, namespaces
-from preflight.probes.files import text_or
+from preflight.probes.files import read_text_or
 
 
 def claim(**more: Any) -> dict[str, Any]:
     known = {
         "gpu": "GPU-1",
         "run_id": "r-1",
-        "boot_id": text_or("/proc/sys/kernel/random/boot_id"),
+        "boot_id": read_text_or("/proc/sys/kernel/random/boot_id"),
         "pid": 42,
-        "pid_namespace": namespaces.own_namespace("pid"),
+        "pid_namespace": namespaces.read_own_namespace("pid"),
         "since": 5.0,
     }
     return {**known, **more}
@@ -66,7 +66,7 @@ def test_a_claim_counts_while_its_lock_is_held(
     monkeypatch.setattr(host, "_CLAIMS_DIR", str(tmp_path))
     fd = put_claim(tmp_path, text)
     try:
-        found = host.gpu_claims()
+        found = host.list_gpu_claims()
         since = os.fstat(fd).st_mtime
     finally:
         os.close(fd)
@@ -76,7 +76,7 @@ def test_a_claim_counts_while_its_lock_is_held(
     assert [(each["gpu_uuid"], each["uid"]) for each in found] == [("GPU-1", os.getuid())]
     (row,) = found
     assert (row["run_id"], row["pid"], row["since_unix"]) == (*run[:2], since if run[2] is None else run[2])
-    assert host.gpu_claims() == []  # closed, and so no longer held
+    assert host.list_gpu_claims() == []  # closed, and so no longer held
 
 
 def test_what_is_not_a_file_of_a_claim_is_passed_over(
@@ -92,7 +92,7 @@ def test_what_is_not_a_file_of_a_claim_is_passed_over(
     (tmp_path / "gpulaunch-claim-GPU-1.folder").mkdir()
     os.mkfifo(tmp_path / "gpulaunch-claim-GPU-1.fifo")
     try:
-        assert host.gpu_claims() == []
+        assert host.list_gpu_claims() == []
     finally:
         for fd in fds:
             os.close(fd)
@@ -104,5 +104,7 @@ def test_of_one_owner_the_newest_256_claims_are_read(tmp_path: Path, monkeypatch
         path = tmp_path / f"gpulaunch-claim-GPU-{number}.a"
         path.write_text("")
         os.utime(path, (number, number))
-    found = {Path(each).name for each in claim_files.newest_by_owner(str(tmp_path), host._CLAIM.fullmatch)}
+    found = {
+        Path(each).name for each in claim_files.list_newest_by_owner(str(tmp_path), host._CLAIM.fullmatch)
+    }
     assert found == {f"gpulaunch-claim-GPU-{number}.a" for number in range(2, 258)}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from preflight.probes import cgroup, host, ports
-from preflight.probes.cgroup_folder import own_cgroup_folder
+from preflight.probes.cgroup_folder import find_own_cgroup
 from preflight.probes.fact import missing
 from preflight.probes.kernel_log_parser import parse_kernel_log
 from preflight.probes.request import read_request
@@ -20,7 +20,7 @@ from preflight.probes.request import read_request
 
 def files(monkeypatch: pytest.MonkeyPatch, module: Any, held: dict[str, str]) -> None:
     """Let a module see these files and no others."""
-    monkeypatch.setattr(module, "text_or", lambda path, default="": held.get(path, default))
+    monkeypatch.setattr(module, "read_text_or", lambda path, default="": held.get(path, default))
 
 
 # --- control groups ---
@@ -36,9 +36,7 @@ def groups(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, held: dict[str, str]
     for name, text in held.items():
         (tmp_path / name).write_text(text)
     monkeypatch.setattr(
-        cgroup,
-        "own_cgroup_folder",
-        lambda kind: str(tmp_path / kind / ("a/b" if kind == "cgroup2" else "x/y")),
+        cgroup, "find_own_cgroup", lambda kind: str(tmp_path / kind / ("a/b" if kind == "cgroup2" else "x/y"))
     )
 
 
@@ -66,7 +64,7 @@ def test_cpus_are_cut_by_every_quota_above(
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
     groups(monkeypatch, tmp_path, held)
-    assert cgroup.cpu_count() == cpus
+    assert cgroup.count_cpus() == cpus
 
 
 @pytest.mark.parametrize(
@@ -85,7 +83,7 @@ def test_the_smallest_limit_of_memory_counts(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, held: dict[str, str], mib: int | None
 ) -> None:
     groups(monkeypatch, tmp_path, held)
-    assert cgroup.memory_limit_mib() == (
+    assert cgroup.read_memory_limit() == (
         missing("no cgroup limits memory on this host", "not-found") if mib is None else mib
     )
 
@@ -125,7 +123,7 @@ def test_the_folder_of_our_own_group_is_where_its_mount_shows_it(
     text = "\n".join(["20 1 0:1 / /M\xfcller rw - ext4 root rw", *lines, ""])
     (tmp_path / "mountinfo").write_text(text, encoding="latin-1")
     kind = "cgroup2" if ours.startswith("0:") else "memory"
-    found = own_cgroup_folder(kind, str(tmp_path))
+    found = find_own_cgroup(kind, str(tmp_path))
     assert found == folder.replace("M/", f"{tmp_path}/")
 
 
@@ -148,7 +146,7 @@ def test_memory_and_swap_are_those_of_the_kernel(
     monkeypatch: pytest.MonkeyPatch, text: str, held: dict[str, int]
 ) -> None:
     monkeypatch.setattr(host, "read_text", lambda _: text)
-    assert held.items() <= host.limits().items()
+    assert held.items() <= host.read_limits().items()
 
 
 @pytest.mark.parametrize(
@@ -165,10 +163,10 @@ def test_limits_are_those_of_the_session(
     monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
     room = SimpleNamespace(f_blocks=3 << 10, f_frsize=4096, f_bavail=2 << 10)
     monkeypatch.setattr(os, "statvfs", lambda _: room)
-    assert {**said, "shm_total_mib": 12, "shm_free_mib": 8}.items() <= host.limits().items()
+    assert {**said, "shm_total_mib": 12, "shm_free_mib": 8}.items() <= host.read_limits().items()
     room.f_blocks = room.f_bavail = 0  # of a tmpfs that has no limit
     monkeypatch.setattr(host, "read_text", lambda _: "MemTotal: 4096 kB\nMemAvailable: 2048 kB\n")
-    assert {"shm_total_mib": 4, "shm_free_mib": 2}.items() <= host.limits().items()
+    assert {"shm_total_mib": 4, "shm_free_mib": 2}.items() <= host.read_limits().items()
 
 
 # --- ports ---

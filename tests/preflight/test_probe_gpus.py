@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from preflight.probes import gpus, system
-from preflight.probes.driver_library import refused_device_files
+from preflight.probes.driver_library import list_refused_device_files
 from preflight.probes.fact import missing
 from preflight.probes.gpu_enums import THROTTLE
 from preflight.probes.nvidia_smi import command
-from preflight.probes.nvidia_smi.capability import capability
+from preflight.probes.nvidia_smi.capability import find_capability
 from preflight.probes.nvml import gpus as by_nvml
 from preflight.probes.nvml import links
-from preflight.probes.pci import pci_bus_id
+from preflight.probes.pci import format_bus_id
 from preflight.probes.request import read_request
 
 # --- what the driver's library says ---
@@ -59,7 +59,7 @@ def fabric_library(state: int, status: int) -> Any:
     ],
 )
 def test_a_fabric_has_a_status_once_it_is_completed(state: int, status: int, told: dict[str, Any]) -> None:
-    assert links.fabric(fabric_library(state, status), None) == told
+    assert links.read_fabric(fabric_library(state, status), None) == told
 
 
 def link_library(states: dict[int, int | bool]) -> Any:
@@ -77,15 +77,15 @@ def link_library(states: dict[int, int | bool]) -> Any:
 
 
 def test_links_that_a_gpu_has_are_told_with_the_sum_of_their_errors() -> None:
-    found = links.nvlinks(link_library({0: True, 1: False, 2: 2, 17: True, 18: True}), None)
+    found = links.read_nvlinks(link_library({0: True, 1: False, 2: 2, 17: True, 18: True}), None)
     assert found == [
         {"link": 0, "active": True, "errors": 1111},
         {"link": 1, "active": False, "errors": 0},
         {"link": 17, "active": True, "errors": 18 * 1111},
     ]
-    assert links.nvlinks(link_library({}), None) == missing("this GPU has no NVLink", "not-supported")
+    assert links.read_nvlinks(link_library({}), None) == missing("this GPU has no NVLink", "not-supported")
     with pytest.raises(NvmlError):
-        links.nvlinks(link_library({4: 15}), None)
+        links.read_nvlinks(link_library({4: 15}), None)
 
 
 @pytest.mark.parametrize(
@@ -102,8 +102,8 @@ def test_gpus_are_read_by_nvml_where_the_library_and_pynvml_are(
     asked: list[Any] = []
     monkeypatch.setattr(gpus, "load_nvml", lambda: refused)
     monkeypatch.setattr(gpus, "import_pynvml", lambda data: data)
-    monkeypatch.setattr(by_nvml, "nvml_gpus", lambda nv, _emit, _known: asked.append(("nvml", nv)))
-    monkeypatch.setattr(command, "smi_gpus", lambda _emit, reason: asked.append((reason, None)))
+    monkeypatch.setattr(by_nvml, "emit_nvml_gpus", lambda nv, _emit, _known: asked.append(("nvml", nv)))
+    monkeypatch.setattr(command, "emit_smi_gpus", lambda _emit, reason: asked.append((reason, None)))
     gpus.probe(read_request({}, carried), lambda *_: None)
     assert asked == [(way, b"zip" if way == "nvml" else None)]
 
@@ -164,10 +164,10 @@ def test_a_bridge_that_redirects_traffic_is_found(
         (tmp_path / name / "class").write_text(kind)
         (tmp_path / name / "config").write_bytes(config)
     monkeypatch.setattr(system, "PCI", str(tmp_path))
-    monkeypatch.setattr(system, "pci_gpus", lambda: [{"bus_id": "x"}])
-    assert system.acs_enabled() == enabled
-    monkeypatch.setattr(system, "pci_gpus", list)
-    assert system.acs_enabled() == missing("there is no NVIDIA device on the PCI bus", "not-found")
+    monkeypatch.setattr(system, "list_pci_gpus", lambda: [{"bus_id": "x"}])
+    assert system.is_acs_enabled() == enabled
+    monkeypatch.setattr(system, "list_pci_gpus", list)
+    assert system.is_acs_enabled() == missing("there is no NVIDIA device on the PCI bus", "not-found")
 
 
 @pytest.mark.parametrize(
@@ -187,8 +187,8 @@ def test_the_iommu_is_judged_by_the_groups_of_gpus(
         (tmp_path / name / "iommu_group").mkdir(parents=True)
         (tmp_path / name / "iommu_group" / "type").write_text(f"{kind}\n")
     monkeypatch.setattr(system, "PCI", str(tmp_path))
-    monkeypatch.setattr(system, "pci_gpus", lambda: [{"bus_id": "gpu"}])
-    assert system.iommu() == said
+    monkeypatch.setattr(system, "list_pci_gpus", lambda: [{"bus_id": "gpu"}])
+    assert system.read_iommu() == said
 
 
 # --- names and numbers ---
@@ -205,7 +205,7 @@ def test_the_iommu_is_judged_by_the_groups_of_gpus(
     ],
 )
 def test_a_bus_id_is_written_in_one_way(text: str, known: str) -> None:
-    assert pci_bus_id(text) == known
+    assert format_bus_id(text) == known
 
 
 CAPABILITIES = {
@@ -230,7 +230,7 @@ CAPABILITIES = {
 
 @pytest.mark.parametrize(("known", "names"), CAPABILITIES.items())
 def test_the_name_of_a_gpu_gives_its_capability(known: tuple[int, int], names: tuple[str, ...]) -> None:
-    assert [capability({}, name) for name in names] == [list(known)] * len(names)
+    assert [find_capability({}, name) for name in names] == [list(known)] * len(names)
 
 
 @pytest.mark.parametrize(
@@ -249,12 +249,12 @@ def test_the_name_of_a_gpu_gives_its_capability(known: tuple[int, int], names: t
 def test_what_is_printed_comes_before_the_name_and_that_before_the_architecture(
     tree: dict[str, str], name: str, known: list[int]
 ) -> None:
-    assert capability(tree, name) == known
+    assert find_capability(tree, name) == known
 
 
 def test_a_gpu_of_unknown_name_has_no_capability() -> None:
-    assert capability({}, "Odd")["code"] == "not-asked"
-    assert capability({}, missing("lost", "gpu-lost"))["code"] == "not-asked"
+    assert find_capability({}, "Odd")["code"] == "not-asked"
+    assert find_capability({}, missing("lost", "gpu-lost"))["code"] == "not-asked"
 
 
 # --- device files ---
@@ -263,12 +263,12 @@ def test_a_gpu_of_unknown_name_has_no_capability() -> None:
 def test_a_device_file_that_cannot_be_opened_is_named_with_its_owner(tmp_path: Path) -> None:
     for name in ("nvidiactl", "nvidia0"):
         (tmp_path / name).touch()
-    assert refused_device_files(str(tmp_path)) == ""
+    assert list_refused_device_files(str(tmp_path)) == ""
     for name in ("nvidia1", "nvidia-modeset"):  # a socket cannot be opened, not by root either
         with socket.socket(socket.AF_UNIX) as end:
             end.bind(str(tmp_path / name))
     (tmp_path / "nvidia1").chmod(0o600)
     owner = f"uid {os.getuid()}, gid {os.getgid()}"
     said = f"; {tmp_path}/nvidia1: No such device or address (srw-------, {owner})"
-    assert refused_device_files(str(tmp_path)) == said
-    assert refused_device_files(str(tmp_path / "none")) == ""
+    assert list_refused_device_files(str(tmp_path)) == said
+    assert list_refused_device_files(str(tmp_path / "none")) == ""

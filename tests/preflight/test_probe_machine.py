@@ -10,7 +10,7 @@ from preflight.probes import host, system
 from preflight.probes.fact import missing
 from preflight.probes.processes.proc_pid import read_stat
 from preflight.probes.processes.walk import ProcessWalk
-from preflight.probes.script_imports import imported_modules, imported_names
+from preflight.probes.script_imports import list_imported_modules, list_imported_names
 
 # --- what a script imports ---
 
@@ -25,7 +25,7 @@ from preflight.probes.script_imports import imported_modules, imported_names
     ],
 )
 def test_modules_are_those_that_are_always_imported(text: str, names: list[str]) -> None:
-    assert imported_names(text) == names
+    assert list_imported_names(text) == names
 
 
 @pytest.mark.parametrize(
@@ -42,14 +42,14 @@ def test_modules_are_those_that_are_always_imported(text: str, names: list[str])
 def test_a_script_of_512_kib_is_read_for_its_modules(tmp_path: Path, data: bytes, names: list[str]) -> None:
     path = tmp_path / "train.py"
     path.write_bytes(data)
-    assert imported_modules(str(path)) == names
+    assert list_imported_modules(str(path)) == names
 
 
 # --- the machine ---
 
 
 def test_the_machine_is_the_one_that_others_see() -> None:
-    found = host.identity()
+    found = host.read_identity()
     assert (found["hostname"], found["machine"]) == (os.uname().nodename, os.uname().machine)
     assert (found["uid"], found["kernel"]) == (os.getuid(), os.uname().release)
     assert found["initial_pid_namespace"] is (found["pid_namespace"] == "4026531836")

@@ -19,12 +19,12 @@ def lay_out(root: Path, files: dict[str, str]) -> None:
 
 def test_ports_of_infiniband_are_those_of_sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host, "INFINIBAND", str(tmp_path / "none"))
-    assert host.infiniband() == []
+    assert host.read_infiniband() == []
     monkeypatch.setattr(host, "INFINIBAND", str(tmp_path))
     one = {"rate": "200 Gb/sec (4X HDR)", "state": "4: ACTIVE", "link_layer": "InfiniBand"}
     lay_out(tmp_path, {f"mlx5_1/ports/1/{name}": text for name, text in one.items()})
     lay_out(tmp_path, {"mlx5_0/ports/10/state": "1: DOWN\n", "mlx5_0/ports/2/rate": "2.5 Gb/sec"})
-    first, second, third = host.infiniband()
+    first, second, third = host.read_infiniband()
     unknown = missing("the port names no rate", "not-supported")
     assert (first["device"], first["port"], first["rate_gbps"], first["state"]) == ("mlx5_0", 2, 2.5, "")
     assert (second["port"], second["rate_gbps"], second["state"]) == (10, unknown, "DOWN")
@@ -47,7 +47,7 @@ def test_gpus_of_the_bus_are_nvidias_display_controllers(
     (tmp_path / "0000:3b:00.0" / "driver").symlink_to("/sys/bus/pci/drivers/nvidia")
     (tmp_path / "0000:3b:00.4" / "physfn").symlink_to("../0000:3b:00.0")
     unbound = missing("no driver is bound to it", "not-found")
-    assert pci.pci_gpus() == [
+    assert pci.list_pci_gpus() == [
         {"bus_id": "0000:01:00.0", "device_id": "26b9", "driver": unbound},
         {"bus_id": "0000:3b:00.0", "device_id": "26b9", "driver": "nvidia"},
     ]
@@ -60,7 +60,7 @@ def test_gpus_of_the_bus_are_nvidias_display_controllers(
 def test_an_interface_has_the_speed_that_the_kernel_knows(
     monkeypatch: pytest.MonkeyPatch, said: str, speed: int | None
 ) -> None:
-    monkeypatch.setattr(network, "text_or", lambda *_: said)
+    monkeypatch.setattr(network, "read_text_or", lambda *_: said)
     known = missing("the interface names no speed", "not-supported") if speed is None else speed
     assert [each["speed_mbps"] == known for each in network._interfaces()] == [True] * len(
         socket.if_nameindex()
@@ -111,7 +111,7 @@ def test_the_default_route_is_the_one_with_the_lowest_metric(
     monkeypatch: pytest.MonkeyPatch, routes: str, interface: str | None
 ) -> None:
     held = {"/proc/net/route": HEAD + routes}
-    monkeypatch.setattr(network, "text_or", lambda path, default="": held.get(path, default))
+    monkeypatch.setattr(network, "read_text_or", lambda path, default="": held.get(path, default))
     found = network._default_interface()
     assert found == interface or (interface is None and found["code"] == "not-found")
 
@@ -128,9 +128,9 @@ def test_sockets_on_a_port_have_address_state_and_owner(monkeypatch: pytest.Monk
     rows += [f"  13: 0100007F:733D 00000000:0000 0A {rest}  1000        0 7 1 0"]
     six = f"   0: 00000000000000000000000001000000:733C {'0' * 32}:0000 0A {rest}  1000        0 8 1 0"
     held = {"/proc/net/tcp": "\n".join(["  sl  local", *rows]), "/proc/net/tcp6": six}
-    monkeypatch.setattr(sockets, "text_or", lambda path, default="": held.get(path, default))
+    monkeypatch.setattr(sockets, "read_text_or", lambda path, default="": held.get(path, default))
     monkeypatch.setattr(sockets, "_bound_sockets", lambda ports: [])
-    found = sockets.sockets_on((0x733C,))
+    found = sockets.list_sockets_on((0x733C,))
     assert [(row["address"], row["state"]) for row in found[:2]] == [
         ("127.0.0.1", "LISTEN"),
         ("::1", "LISTEN"),
@@ -138,13 +138,13 @@ def test_sockets_on_a_port_have_address_state_and_owner(monkeypatch: pytest.Monk
     assert sorted((row["state"], row["uid"], row["inode"]) for row in found if row["inode"] != "8") == sorted(
         (state, int(f"100{n}"), f"77{n}") for n, state in enumerate(STATES, 1)
     )
-    assert {row["port"] for row in sockets.sockets_on((0x733C, 0x733D))} == {0x733C, 0x733D}
-    assert sockets.sockets_on(()) == []
+    assert {row["port"] for row in sockets.list_sockets_on((0x733C, 0x733D))} == {0x733C, 0x733D}
+    assert sockets.list_sockets_on(()) == []
 
 
 def test_a_socket_that_listens_is_found_on_its_port() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        (row,) = sockets.sockets_on((server.getsockname()[1],))
+        (row,) = sockets.list_sockets_on((server.getsockname()[1],))
         assert row == {
             "port": server.getsockname()[1],
             "address": "127.0.0.1",

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 
 from preflight.probes import host, kernel_log, network, paths
-from preflight.probes.assembly import assemble_gpus, assemble_paths, merge_named, named_pids
+from preflight.probes.assembly import assemble_gpus, assemble_paths, list_named_pids, merge_named
 from preflight.probes.commands import run_command
-from preflight.probes.fact import exception_reason, fact, missing, start_thread, truncate, with_timeout
-from preflight.probes.files import link_target, readable
-from preflight.probes.nvidia_smi.health import ecc
+from preflight.probes.fact import explain_exception, missing, read_fact, start_thread, truncate, with_timeout
+from preflight.probes.files import link_target, wait_readable
+from preflight.probes.nvidia_smi.health import parse_ecc
 from preflight.probes.probe_runner import PARTS
 from preflight.probes.processes import table as table_module
 from preflight.probes.processes.walk import ProcessWalk
-from preflight.probes.request import asked_paths, read_request
+from preflight.probes.request import list_paths, read_request
 from preflight.probes.request import resolve as absolute
 
 GONE = missing("it hangs", "timeout")
@@ -86,9 +86,9 @@ def test_paths_that_answered_are_taken_as_they_are() -> None:
 def test_processes_that_only_the_driver_names_are_added_in_order() -> None:
     gpus = [{"processes": [{"pid": 7}, {"pid": 9}]}, {"processes": GONE}]
     answer: dict[str, Any] = {"processes": {"processes": [{"pid": 3}, {"pid": 9}]}, "gpus": gpus}
-    assert named_pids(answer) == {7}
+    assert list_named_pids(answer) == {7}
     for without in ({"processes": GONE}, {"processes": None}, {"gpus": GONE}):
-        assert named_pids({**answer, **without}) == set()
+        assert list_named_pids({**answer, **without}) == set()
     merge_named(answer)
     assert [row["pid"] for row in answer["processes"]["processes"]] == [3, 9]
     answer["named"] = [{"pid": 7}]
@@ -101,7 +101,7 @@ def test_processes_that_only_the_driver_names_are_added_in_order() -> None:
 
 
 def asked(**paths: str) -> dict[str, str]:
-    found = asked_paths(read_request({"paths": paths}, None))
+    found = list_paths(read_request({"paths": paths}, None))
     return {role: absolute(path) for role, path in found.items()}
 
 
@@ -130,7 +130,7 @@ def test_paths_have_defaults_and_unknown_roles_none(monkeypatch: pytest.MonkeyPa
     found = asked(**{**blank, "tmp": "/mine"})
     assert (found["hf_cache"], found["run_dir"], found["tmp"]) == ("/hf", "/state/gpulaunch/runs", "/mine")
     own = {"HF_HOME": "/own", "TMPDIR": "/run/tmp"}  # of the launch
-    found = asked_paths(read_request({"paths": blank, "env": own}, None))
+    found = list_paths(read_request({"paths": blank, "env": own}, None))
     assert (found["hf_cache"], found["tmp"]) == ("/own", "/run/tmp")
 
 
@@ -148,9 +148,9 @@ def test_what_a_request_leaves_out_has_its_default() -> None:
 def test_what_is_readable_is_returned_and_nothing_else(tmp_path: Path) -> None:
     first, second = os.pipe(), os.pipe()
     try:
-        assert readable([first[0], second[0]], 0.0) == []
+        assert wait_readable([first[0], second[0]], 0.0) == []
         os.write(second[1], b"x")
-        assert readable([first[0], second[0]], 0.0) == [second[0]]
+        assert wait_readable([first[0], second[0]], 0.0) == [second[0]]
     finally:
         for fd in (*first, *second):
             os.close(fd)
@@ -220,8 +220,8 @@ def test_an_exception_is_a_reason(error: Exception, told: dict[str, Any]) -> Non
     def fail() -> None:
         raise error
 
-    assert exception_reason(error) == fact(fail) == told
-    assert fact(lambda: 3) == 3
+    assert explain_exception(error) == read_fact(fail) == told
+    assert read_fact(lambda: 3) == 3
 
 
 def test_a_reason_has_at_most_400_characters() -> None:
@@ -274,7 +274,7 @@ def test_the_kernel_log_comes_from_the_first_source_that_has_it(
 
 def test_the_load_is_that_of_the_last_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getloadavg", lambda: (1.5, 5.5, 15.5))
-    assert host.limits()["load_1min"] == 1.5
+    assert host.read_limits()["load_1min"] == 1.5
 
 
 @pytest.mark.parametrize(("both", "told"), [((-1, -1), (-1, -1, -1)), ((4096, 8192), (4, 4096, 8192))])
@@ -282,7 +282,7 @@ def test_a_limit_that_is_none_is_told_as_minus_one(
     monkeypatch: pytest.MonkeyPatch, both: tuple[int, int], told: tuple[int, ...]
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: both)
-    found = host.limits()
+    found = host.read_limits()
     assert tuple(found[name] for name in ("memlock_kib", "nofile", "nofile_hard")) == told
 
 
@@ -304,7 +304,7 @@ def test_memory_errors_of_later_drivers_are_summed_over_memories() -> None:
         "ecc_mode": {"current_ecc": "Enabled"},
         "ecc_errors": {"volatile": volatile, "aggregate": aggregate},
     }
-    assert ecc(told) == {
+    assert parse_ecc(told) == {
         "enabled": True,
         "corrected_volatile": 9,
         "uncorrected_volatile": 22,
@@ -338,7 +338,7 @@ def test_the_default_route_of_ipv6_is_the_one_with_the_lowest_metric(monkeypatch
         for metric, name in (("00000400", "eth1"), ("00000064", "eth2"), ("00000001", "lo"))
     ]
     tables = {"/proc/net/route": "Iface\n", "/proc/net/ipv6_route": "\n".join(lines)}
-    monkeypatch.setattr(network, "text_or", tables.__getitem__)
+    monkeypatch.setattr(network, "read_text_or", tables.__getitem__)
     assert network._default_interface() == "eth2"
 
 

@@ -12,9 +12,9 @@ import psutil
 import pytest
 
 from preflight.probes.fact import missing
-from preflight.probes.namespaces import namespace_pids, own_namespace
+from preflight.probes.namespaces import read_namespace_pids, read_own_namespace
 from preflight.probes.processes import selection, table
-from preflight.probes.processes.proc_pid import ProcessStat, gpu_devices, open_files, read_stat
+from preflight.probes.processes.proc_pid import ProcessStat, open_files, read_stat, select_gpu_devices
 from preflight.probes.processes.row import process_row
 from preflight.probes.processes.selection import select_pids
 from preflight.probes.processes.table import _supervisors, process_table
@@ -138,14 +138,14 @@ def test_a_socket_that_is_looked_for_has_its_holder() -> None:
 )
 def test_a_supervisor_is_found_by_its_pid_and_start(pid: int, ticks: int, found: set[int]) -> None:
     walk = walk_of(stat(9), stat(10, 9))
-    here = f"{own_namespace('pid')}:{own_namespace('time')}"
+    here = f"{read_own_namespace('pid')}:{read_own_namespace('time')}"
     rows = [{"environ": {"GPULAUNCH_SUPERVISOR": f"boot:{here}:{GONE + pid}:{ticks}"}}]
     assert {each - GONE if each > 1 else each for each in _supervisors(walk, rows)} == found
 
 
 def test_gpu_devices_are_those_of_nvidia_and_of_the_render_nodes() -> None:
     paths = {"/dev/nvidia0", "/dev/dri/renderD128", "/dev/nvidiactl", "/dev/null", "/dev/drix"}
-    assert gpu_devices(paths) == ["/dev/dri/renderD128", "/dev/nvidia0", "/dev/nvidiactl"]
+    assert select_gpu_devices(paths) == ["/dev/dri/renderD128", "/dev/nvidia0", "/dev/nvidiactl"]
 
 
 @pytest.mark.parametrize(
@@ -166,9 +166,9 @@ def test_a_mark_has_five_parts(text: str, known: tuple[str, str, str, int, int] 
 
 
 def test_a_process_has_its_pid_in_its_own_namespace_last() -> None:
-    assert namespace_pids(os.getpid())[0] == os.getpid()
-    assert own_namespace("pid") == str(Path("/proc/self/ns/pid").stat().st_ino)
-    assert own_namespace("nothing") == "0"
+    assert read_namespace_pids(os.getpid())[0] == os.getpid()
+    assert read_own_namespace("pid") == str(Path("/proc/self/ns/pid").stat().st_ino)
+    assert read_own_namespace("nothing") == "0"
 
 
 # --- processes ---
@@ -217,7 +217,7 @@ def test_a_supervisor_of_another_namespace_is_found_by_its_pid_and_start_there(
         900: stat._replace(pid=900, ppid=1, start_ticks=55),
         1: stat._replace(pid=1, ppid=0, start_ticks=1),
     }
-    monkeypatch.setattr(table, "namespace_pids", lambda _pid: pids)
+    monkeypatch.setattr(table, "read_namespace_pids", lambda _pid: pids)
     mark = f"boot:1:2:7:{start_ticks}"
     assert _supervisors(walk, [{"environ": {"GPULAUNCH_SUPERVISOR": mark}}, {"environ": {}}]) == found
 

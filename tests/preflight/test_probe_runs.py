@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from preflight.probes.commands import run_command
-from preflight.probes.fact import fact, missing, with_timeout
+from preflight.probes.fact import missing, read_fact, with_timeout
 from preflight.probes.files import read_text
 from preflight.probes.probe_runner import Probe, run_probes
 from preflight.probes.request import read_request
@@ -47,8 +47,8 @@ def test_a_text_has_at_most_its_limit(tmp_path: Path) -> None:
 
 
 def test_a_fact_is_what_is_read_or_why_it_is_not() -> None:
-    assert fact(lambda: 5) == 5
-    assert fact(lambda: 1 // 0)["missing"].startswith("ZeroDivisionError")
+    assert read_fact(lambda: 5) == 5
+    assert read_fact(lambda: 1 // 0)["missing"].startswith("ZeroDivisionError")
     assert with_timeout(30.0, lambda: 6) == 6
     assert with_timeout(0.0, lambda: os.read(os.pipe()[0], 1))["code"] == "timeout"
 

@@ -11,7 +11,7 @@ import pytest
 from preflight.facts.missing import Missing
 from preflight.probes.python_env import import_path, probe
 from preflight.probes.request import read_request
-from preflight.probes.script_imports import absent_modules, imported_names
+from preflight.probes.script_imports import list_absent_modules, list_imported_names
 from preflight.script.lint import lint
 from preflight.script.source import Sources, spawns_ranks
 from preflight.script.syntax_trees import Parser
@@ -38,9 +38,9 @@ import only_in_text
 
 def test_imports_that_surely_happen_count() -> None:
     names = ["os", "sys", "mine", "packaging_that_nobody_has", "__future_no__", "helper", "namespace_only"]
-    assert imported_names(TEXT) == names
+    assert list_imported_names(TEXT) == names
     with pytest.raises(SyntaxError):
-        imported_names("import")
+        list_imported_names("import")
 
 
 def test_what_neither_script_nor_interpreter_has_is_absent(tmp_path: Path) -> None:
@@ -50,21 +50,21 @@ def test_what_neither_script_nor_interpreter_has_is_absent(tmp_path: Path) -> No
     (tmp_path / "namespace_only").mkdir()
     (tmp_path / "train.py").write_text(TEXT)
     request = {"script": "train.py", "paths": {"workdir": str(tmp_path)}}
-    assert absent_modules(read_request(request, None), import_path({})) == [
+    assert list_absent_modules(read_request(request, None), import_path({})) == [
         "packaging_that_nobody_has",
         "__future_no__",
     ]
     (tmp_path / "src" / "packaging_that_nobody_has").mkdir(parents=True)
     more = read_request({**request, "env": {"PYTHONPATH": "/none:src"}}, None)
-    assert absent_modules(more, import_path({})) == ["__future_no__"]
+    assert list_absent_modules(more, import_path({})) == ["__future_no__"]
     sent = read_request({"modules": ["os", "helper", "pytest"]}, None)
-    assert absent_modules(sent, [*import_path({}), *sys.path]) == ["helper"]
+    assert list_absent_modules(sent, [*import_path({}), *sys.path]) == ["helper"]
     tree = read_request({**request, "modules": ["helper", "packaging_that_nobody_has"]}, None)  # on its way
-    assert absent_modules(tree, import_path({})) == ["packaging_that_nobody_has"]
-    assert isinstance(absent_modules(read_request({**request, "modules": []}, None), []), dict)
-    assert isinstance(absent_modules(read_request({}, None), []), dict | Missing)
+    assert list_absent_modules(tree, import_path({})) == ["packaging_that_nobody_has"]
+    assert isinstance(list_absent_modules(read_request({**request, "modules": []}, None), []), dict)
+    assert isinstance(list_absent_modules(read_request({}, None), []), dict | Missing)
     (tmp_path / "train.py").write_text("import\n")
-    assert isinstance(absent_modules(read_request(request, None), []), dict)
+    assert isinstance(list_absent_modules(read_request(request, None), []), dict)
 
 
 def test_the_users_own_packages_count_as_for_their_python(monkeypatch: pytest.MonkeyPatch) -> None:

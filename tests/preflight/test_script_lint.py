@@ -9,7 +9,7 @@ import pytest
 
 from preflight.script.lint import lint, lint_for
 from preflight.script.rules import all_rules
-from preflight.script.rules.all_rules import explain_rule, rule_codes
+from preflight.script.rules.all_rules import explain_rule, list_rule_codes
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.target import RankTarget, differ_by_gpu
 from tests.preflight.script_cases import BAD, GOOD, HERE, judged, read, some_of_each_rule
@@ -57,7 +57,7 @@ def test_scripts_are_reported_word_for_word_as_last_read_by_eye() -> None:
 
 def test_every_rule_has_a_bad_script() -> None:
     marked = {code for path in (HERE / "bad").rglob("*.py") for _, _, code, _ in expected((str(path),))}
-    assert set(rule_codes()) - {"P123"} <= marked
+    assert set(list_rule_codes()) - {"P123"} <= marked
 
 
 def test_a_rule_has_a_code_of_its_own_and_a_text() -> None:
@@ -73,7 +73,7 @@ def test_a_rule_has_a_code_of_its_own_and_a_text() -> None:
 
 
 def test_every_rule_is_explained() -> None:
-    for code in rule_codes():
+    for code in list_rule_codes():
         text = explain_rule(code)
         assert text.startswith(f"{code}: ")
         assert "Source:" in text

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from launcher.remote.shell_errors import explain_no_answer
-from launcher.transports.ssh.ssh_command import ssh_line
+from launcher.transports.ssh.ssh_command import format_ssh_command
 from preflight.checks.message_text import quote_path
 from preflight.checks.paths import the_paths_can_be_written
 from preflight.facts.host import PathFacts
@@ -19,11 +19,11 @@ ODD = ("~/x;touch PWNED", "/x/$(touch PWNED)", "a`touch PWNED`", "x'y; touch PWN
 
 def test_a_plain_path_is_told_as_it_is() -> None:
     assert quote_path("~/venv/bin/python") == "~/venv/bin/python"
-    assert ssh_line(("gpu-01",), ("/venv/bin/python", "-V")) == "ssh gpu-01 /venv/bin/python -V"
+    assert format_ssh_command(("gpu-01",), ("/venv/bin/python", "-V")) == "ssh gpu-01 /venv/bin/python -V"
 
 
 def test_a_home_in_a_command_for_a_host_is_not_that_of_this_machine() -> None:
-    assert ssh_line(("gpu-01",), ("~/venv/bin/python", "-V")) == "ssh gpu-01 '~/venv/bin/python -V'"
+    assert format_ssh_command(("gpu-01",), ("~/venv/bin/python", "-V")) == "ssh gpu-01 '~/venv/bin/python -V'"
 
 
 @pytest.mark.parametrize("path", ODD)
@@ -41,7 +41,7 @@ def test_a_path_is_one_word_for_the_shell_here_and_for_the_one_there(tmp_path: P
 
     meant = path if path[0] != "~" else f"/h{path[1:]}"
     assert said(quote_path(path)) == f"{meant}|"
-    there = shlex.split(ssh_line(("gpu-01",), (path, "-V")))[2:]  # ssh joins its words with spaces
+    there = shlex.split(format_ssh_command(("gpu-01",), (path, "-V")))[2:]  # ssh joins its words with spaces
     assert said(" ".join(there)) == f"{meant}|-V|"
     assert list(tmp_path.iterdir()) == []
 

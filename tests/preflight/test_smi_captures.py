@@ -12,7 +12,7 @@ from preflight.errors import BadInput
 from preflight.facts.gpu import Gpu
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
-from preflight.probes.nvidia_smi.capability import capability
+from preflight.probes.nvidia_smi.capability import find_capability
 from preflight.smi_reports import decoded
 from tests.hardware import gpus_of
 from tests.smi_reading import parse_smi
@@ -307,7 +307,7 @@ def test_a_file_of_another_maker_asks_for_one_of_a_host_with_gpus_of_nvidia() ->
     ],
 )
 def test_a_name_gives_its_capability_or_none(name: str, expected: tuple[int, int] | None) -> None:
-    known = capability({}, name)
+    known = find_capability({}, name)
     assert (tuple(known) if isinstance(known, list) else None) == expected
 
 

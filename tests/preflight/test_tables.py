@@ -18,7 +18,7 @@ from preflight.diagnosis.signatures.table import NOTICES
 from preflight.facts.host import KernelLog, Xid
 from preflight.facts.missing import Missing
 from preflight.probes.fact import missing
-from preflight.probes.nvidia_smi.capability import capability
+from preflight.probes.nvidia_smi.capability import find_capability
 
 # --- wheels of torch ---
 
@@ -115,16 +115,16 @@ NAMED = {
 
 @pytest.mark.parametrize(("pair", "names"), NAMED.items(), ids=map(str, NAMED))
 def test_a_gpus_name_says_its_capability(pair: tuple[int, int], names: str) -> None:
-    assert [capability({}, name) for name in names.split("|")] == [list(pair)] * len(names.split("|"))
+    assert [find_capability({}, name) for name in names.split("|")] == [list(pair)] * len(names.split("|"))
 
 
 def test_what_is_printed_wins_and_what_is_cut_is_not_read() -> None:
     unknown = missing("nvidia-smi -q does not print it and the name does not reveal it", "not-asked")
-    assert capability({"compute_cap": "8.6"}, "NVIDIA H100") == [8, 6]
-    assert capability({"product_architecture": "Turing"}, "NVIDIA GeForce ...") == [7, 5]
-    assert capability({"product_architecture": "Hopper"}, None) == [9, 0]
-    assert capability({"product_architecture": "Ada Lovelace"}, "a new one") == [8, 9]
-    assert capability({}, "NVIDIA H100...") == capability({}, "a new one") == unknown
+    assert find_capability({"compute_cap": "8.6"}, "NVIDIA H100") == [8, 6]
+    assert find_capability({"product_architecture": "Turing"}, "NVIDIA GeForce ...") == [7, 5]
+    assert find_capability({"product_architecture": "Hopper"}, None) == [9, 0]
+    assert find_capability({"product_architecture": "Ada Lovelace"}, "a new one") == [8, 9]
+    assert find_capability({}, "NVIDIA H100...") == find_capability({}, "a new one") == unknown
 
 
 # --- numbers of the kernel, of Xids and of notices ---

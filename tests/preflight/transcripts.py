@@ -14,7 +14,7 @@ from pathlib import Path
 
 from preflight.checks.runner import load_checks
 from preflight.diagnosis.diagnose import diagnose
-from preflight.diagnosis.signatures.table import signature
+from preflight.diagnosis.signatures.table import find_signature
 from preflight.facts.script import CodeLocation, ScriptAnalysis, ScriptParser
 from preflight.script.analyze import analyze_script
 from preflight.script.lint import LintFinding, lint_for
@@ -104,7 +104,7 @@ def log_transcript(log: str) -> str:
     for cause in found.causes:
         whose = f"rank {cause.rank}{cause.host and f' of {cause.host}'}"
         rows.append(f"{cause.code} {cause.slug} {cause.confidence} at {cause.location!r} {whose}")
-        row = signature(cause.code)
+        row = find_signature(cause.code)
         rows += [f"  cause: {cause.cause}"] if row is None or cause.cause != row.cause else []
         rows += [f"  fix: {cause.fix}"] if row is None or cause.fix != row.fix else []
         rows += [f"  $ {line}" for line in cause.command.splitlines()]

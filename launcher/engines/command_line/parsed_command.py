@@ -153,14 +153,14 @@ class ParsedCommand:
         return tuple(word for use in self.kept if use.owner == owner for word in (use.name, *use.values))
 
 
-def missing_values(parsed: ParsedCommand) -> CommandRefused | None:
+def explain_missing_value(parsed: ParsedCommand) -> CommandRefused | None:
     """Return the error for the first thing that a command does not say and its launch needs."""
     return CommandRefused(parsed.unknown[0].message, parsed.unknown[0].fix) if parsed.unknown else None
 
 
 def require_values(parsed: ParsedCommand) -> ParsedCommand:
     """Return a command that says everything that its launch needs. Raises CommandRefused for another one."""
-    error = missing_values(parsed)
+    error = explain_missing_value(parsed)
     if error is not None:
         raise error
     return parsed

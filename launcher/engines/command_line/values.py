@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from launcher.engines.command_line.options import ValueKind
 from launcher.engines.command_line.parsed_command import HostFilter, PerNode
 from launcher.errors import CommandRefused
-from preflight.decide.host_lists import unfolded
+from preflight.decide.host_lists import expand_host_list
 from preflight.job import Precision
 
 MOST_PORT = 65535
@@ -124,7 +124,7 @@ def host_slots(name: str, text: str) -> tuple[HostFilter, ...]:
 
 def host_names(name: str, text: str) -> tuple[HostFilter, ...]:
     """Return the hosts of `a,b` or Slurm's `n[01-04,07],m1`, at most MOST_HOSTS."""
-    hosts = [host.strip() for host in unfolded(text, MOST_HOSTS)]
+    hosts = [host.strip() for host in expand_host_list(text, MOST_HOSTS)]
     if not hosts or not all(re.fullmatch(r"[\w.:@-]+", host) for host in hosts):
         raise CommandRefused(f"{name} is {text!r}, and takes names of hosts", f"write {name} a,b")
     return tuple(HostFilter(host) for host in dict.fromkeys(hosts))

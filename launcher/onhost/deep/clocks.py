@@ -3,7 +3,7 @@
 import os
 import time
 
-from preflight.probes.cgroup_folder import own_cgroup_folder, with_groups_above
+from preflight.probes.cgroup_folder import find_own_cgroup, list_group_folders
 
 from ..procfs import read_text
 
@@ -83,6 +83,6 @@ def throttled_s(path: str) -> float:
 
 def groups_with_quota() -> list[str]:
     """Return cpu.stat of this process's control group and of those around it: each may have a quota."""
-    folders = (folder for kind in ("cgroup2", "cpu") for folder in with_groups_above(own_cgroup_folder(kind)))
+    folders = (folder for kind in ("cgroup2", "cpu") for folder in list_group_folders(find_own_cgroup(kind)))
     stats = (os.path.join(folder, "cpu.stat") for folder in folders)
     return [path for path in stats if os.path.exists(path)][:_MOST_LEVELS]

@@ -16,7 +16,7 @@ import struct
 import time
 from typing import Any
 
-from preflight.probes.claim_files import CLAIMS_DIR, FLOCK, Place, claim_name, newest_by_owner
+from preflight.probes.claim_files import CLAIMS_DIR, FLOCK, Place, claim_name, list_newest_by_owner
 from preflight.probes.claim_files import read_claim as read_claim_file
 
 from .processes import boot_id, own_namespaces, ticks_of
@@ -131,7 +131,7 @@ def claim_paths(directory: str, gpu: str) -> list[str]:
     """Return the files that claim a GPU, live or not; at most MAX_FILES per owner, the newest ones."""
     start = claim_name(gpu)
     try:
-        return newest_by_owner(directory, lambda name: name.startswith(start))
+        return list_newest_by_owner(directory, lambda name: name.startswith(start))
     except OSError:
         return []
 

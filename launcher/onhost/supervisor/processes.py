@@ -5,7 +5,7 @@ import os
 import signal
 from typing import Iterator
 
-from preflight.probes.namespaces import own_namespace, proc_is_ours
+from preflight.probes.namespaces import is_own_proc, read_own_namespace
 
 from ..procfs import is_alive, read_stat, read_text
 
@@ -34,9 +34,9 @@ def own_namespaces() -> tuple[str, str]:
     "0": the kernel has no such namespaces; "": unknown, also where /proc numbers the processes of another
     one (`unshare --pid` without --mount-proc).
     """
-    if not proc_is_ours():
+    if not is_own_proc():
         return "", ""
-    return own_namespace("pid"), own_namespace("time")
+    return read_own_namespace("pid"), read_own_namespace("time")
 
 
 def is_same(pid: int, ticks: int) -> bool:

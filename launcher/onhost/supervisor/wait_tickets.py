@@ -12,7 +12,7 @@ import re
 import time
 from typing import NamedTuple
 
-from preflight.probes.claim_files import CLAIMS_DIR, files_by_owner, is_locked, read_foreign, read_object
+from preflight.probes.claim_files import CLAIMS_DIR, is_locked, list_files_by_owner, read_foreign, read_object
 
 from .gpu_claims import FRESH_S, make_locked, user_name
 from .processes import boot_id
@@ -74,7 +74,7 @@ def live_tickets(directory: str) -> list[Ticket]:
     """Return the tickets that count, in the order of the queue; remove dead ones of this user."""
     tickets: list[Ticket] = []
     try:
-        owners = files_by_owner(
+        owners = list_files_by_owner(
             directory, TICKET.fullmatch, lambda status: (status.st_ctime_ns, status.st_ino)
         )
     except OSError:

@@ -35,7 +35,7 @@ from launcher.remote.shards.frames import (
 )
 from launcher.transports import import_ssh
 from launcher.transports.base import Connection, OpenOptions, Stream
-from launcher.transports.ssh.endpoint import opener_for
+from launcher.transports.ssh.endpoint import build_opener
 
 HANDSHAKES = 32
 """Connections set up at once: each waits for its turn at one interpreter, and more of them would make all of
@@ -73,7 +73,7 @@ def ask_hosts(request: ShardRequest, writer: FrameWriter, person: "_Person") -> 
         prompt=person.ask_secret if request.can_ask else None,
         confirm=person.ask_visibly if request.can_ask else None,
     )
-    opener, places, asked = opener_for(request.inventory, options), Places(HANDSHAKES), count(1)
+    opener, places, asked = build_opener(request.inventory, options), Places(HANDSHAKES), count(1)
 
     def open_paced(entry: HostEntry) -> Connection:
         with places.held():

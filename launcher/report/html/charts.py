@@ -9,7 +9,7 @@ from launcher.report.html.escape import text
 from launcher.report.html.svg import HUES, Chart, EventMark, Series, color, render_svg
 from launcher.report.html.ticks import format_tick
 from launcher.rundir.layout import LoggedEvent, RankLog, RunFiles, choose_metrics_log
-from launcher.rundir.log_metrics import Sample, in_steps
+from launcher.rundir.log_metrics import Sample, place_samples
 from launcher.rundir.usage_series import RankSeries
 from launcher.text import sanitize
 
@@ -67,7 +67,7 @@ def _training(log: RankLog, events: Sequence[LoggedEvent]) -> Iterator[str]:
 
 
 def _training_chart(title: str, samples: Sequence[Sample], log: str, events: Sequence[LoggedEvent]) -> Chart:
-    xs, axis = in_steps(samples)
+    xs, axis = place_samples(samples)
     values = [sample.value for sample in samples]
     return Chart(
         title,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from launcher.error_codes import host_codes
+from launcher.error_codes import list_host_codes
 from launcher.host_checks.render_text import FindingGroup, group_findings
 from launcher.host_checks.result import PreflightResult
 from launcher.report.html.escape import text
@@ -93,7 +93,7 @@ def _title(code: str) -> str:
     check = load_checks().get(code)
     if check is not None:
         return f"true when it passes: {check.title}"
-    kind = host_codes().get(code)
+    kind = list_host_codes().get(code)
     return "" if kind is None else (kind.__doc__ or "").strip().splitlines()[0]
 
 

@@ -7,7 +7,7 @@ from launcher.report.html.escape import text
 from launcher.report.preflight_page.host_names import render_row_head
 from launcher.text import group_alike
 from preflight.checks.finding import Finding, Severity
-from preflight.checks.registry import Check, family_of
+from preflight.checks.registry import Check, parse_family
 from preflight.checks.runner import load_checks
 from preflight.facts.missing import Missing
 from preflight.frozen import dataclass
@@ -71,9 +71,9 @@ class HeatRow:
 def list_families(result: PreflightResult, *, deep: bool = False) -> tuple[str, ...]:
     """Return the families that were judged, in the order of the table; `deep`: the deep checks ran."""
     judged = [
-        family_of(check.code) for check in load_checks().values() if _was_judged(check, result, deep=deep)
+        parse_family(check.code) for check in load_checks().values() if _was_judged(check, result, deep=deep)
     ]
-    reported = [family_of(finding.code) for finding in result.findings]
+    reported = [parse_family(finding.code) for finding in result.findings]
     rest = [family for family in reported if family != _HOST]
     return tuple(dict.fromkeys([*([_HOST] if result.errors else []), *judged, *rest]))
 
@@ -103,9 +103,9 @@ def _was_judged(check: Check, result: PreflightResult, *, deep: bool) -> bool:
         return check.scope == "host" or deep
     if result.would_use is None:  # the hosts were judged each for itself
         return False
-    if family_of(check.code) == "SCR":
+    if parse_family(check.code) == "SCR":
         return result.script is not None or bool(result.job.script or result.job.module)
-    if family_of(check.code) == "SHARD":
+    if parse_family(check.code) == "SHARD":
         return result.job.deepspeed is not None or bool(result.job.accelerate_config)
     return len(result.entries) > 1
 
@@ -116,13 +116,13 @@ def _unasked(result: PreflightResult) -> frozenset[str]:
     main = result.facts.get(result.entries[0].name) if result.entries else None
     if main is None or isinstance(main.script, Missing) or isinstance(main.script.text, Missing):
         codes.append("SCR001")
-    return frozenset(map(family_of, codes))
+    return frozenset(map(parse_family, codes))
 
 
 def _cells(
     findings: tuple[Finding, ...], columns: tuple[str, ...], unasked: frozenset[str], *, answered: bool
 ) -> Iterator[HeatCell]:
-    by_family = group_alike((family_of(finding.code), finding) for finding in findings)
+    by_family = group_alike((parse_family(finding.code), finding) for finding in findings)
     for family in columns:
         of_family = by_family.get(family, ())
         states = [INFO if each.ignored else STATE_OF_SEVERITY[each.severity] for each in of_family]

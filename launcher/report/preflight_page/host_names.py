@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from launcher.config.node_sets import fold_hosts, host_range
+from launcher.config.node_sets import fold_hosts, format_host_range
 from launcher.report.html.escape import text
 from launcher.text import count_noun
 
@@ -10,7 +10,7 @@ from launcher.text import count_noun
 def host_list(hosts: Iterable[str]) -> str:
     """Return hosts as markup: a range; one that is longer than a line opens to the whole."""
     names = tuple(hosts)
-    short, whole = fold_hosts(names), host_range(names)
+    short, whole = fold_hosts(names), format_host_range(names)
     if short == whole:
         return text(short)
     return f"<details><summary>{text(short)}</summary>{text(whole)}</details>"

@@ -18,13 +18,13 @@ from paramiko.ssh_exception import PartialAuthentication
 
 from launcher.errors import AuthenticationFailed, ConnectionLost, ConnectionTimedOut
 from launcher.local.descriptors import raise_if_exhausted
-from launcher.local.fanout_places import LOGIN, await_in_place, released_place
-from launcher.local.home import at_home
+from launcher.local.fanout_places import LOGIN, await_in_place, release_place
+from launcher.local.home import expand_home
 from launcher.transports.base import Confirm, Endpoint, Prompt
 from launcher.transports.ssh import host_keys, known_hosts
 from launcher.transports.ssh.certificates import certified_key
 from launcher.transports.ssh.key_agent import AGENT_TIMEOUT_S, KeyAgent
-from launcher.transports.ssh.ssh_command import ssh_copy_id
+from launcher.transports.ssh.ssh_command import format_ssh_copy_id
 from preflight.frozen import dataclass
 
 DEFAULT_IDENTITY_FILES = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
@@ -180,8 +180,8 @@ class Login:
         found: dict[bytes, tuple[str, PublicBlob]] = {}
         for file in self.endpoint.certificate_files:
             try:
-                _demand_file(str(at_home(file)))
-                text = at_home(file).read_bytes()
+                _demand_file(str(expand_home(file)))
+                text = expand_home(file).read_bytes()
                 found[certified_key(text)] = file, PublicBlob.from_string(text.decode())
             except OSError as failure:
                 raise_if_exhausted(failure)
@@ -198,7 +198,7 @@ class Login:
                 yield f"agent key {getattr(key, 'comment', '') or key.get_name()}", key
         if not self.endpoint.identity_files:
             for file in DEFAULT_IDENTITY_FILES:
-                if at_home(file).exists():
+                if expand_home(file).exists():
                     yield from self._from_file(file, agent)
 
     def _from_file(self, file: str, agent: KeyAgent) -> Iterator[_Offer]:
@@ -227,7 +227,7 @@ class Login:
     def _none(self) -> bool:
         """Ask for the methods; return False where the host lets us in without any."""
         try:
-            with released_place(LOGIN):
+            with release_place(LOGIN):
                 self.transport.auth_none(self.endpoint.user)
         except paramiko.BadAuthenticationType as refusal:
             self.methods = tuple(refusal.allowed_types)
@@ -241,7 +241,7 @@ class Login:
             return False
         is_password = method == "password"  # a code may be good for one login only
         kept = self.ring.accepted_password(self.endpoint) if is_password else None
-        spares = f" ({ssh_copy_id(self.endpoint)} spares it)" if "publickey" in self.methods else ""
+        spares = f" ({format_ssh_copy_id(self.endpoint)} spares it)" if "publickey" in self.methods else ""
         question = f"password{spares}: "
         for _ in range(_PASSWORD_TRIES):
             password, kept = self.ring.ask_password(self.endpoint, question) if kept is None else kept, None
@@ -250,7 +250,7 @@ class Login:
                 return False
             self.tried.append(method)
             try:
-                with released_place(LOGIN):
+                with release_place(LOGIN):
                     self.transport.auth_password(self.endpoint.user, password, fallback=True)
             except paramiko.SSHException:
                 self._still_there()
@@ -290,7 +290,7 @@ class Login:
         key = "yours" if has_key else "one that `ssh-keygen -t ed25519` makes"
         if self.methods and not set(_BY_SECRET).intersection(self.methods):
             return f"have {key} added to ~{self.endpoint.user}/.ssh/authorized_keys on the host"
-        return f"add {key}: {ssh_copy_id(self.endpoint)}"
+        return f"add {key}: {format_ssh_copy_id(self.endpoint)}"
 
     def _failed(self, why: str = "") -> AuthenticationFailed:
         times = Counter(self.tried or ["nothing: no agent, no key file"]).items()
@@ -325,7 +325,7 @@ class Login:
 
 def _load(file: str, passphrase: str | None) -> _Loaded:
     try:
-        return _read_key(str(at_home(file)), passphrase)
+        return _read_key(str(expand_home(file)), passphrase)
     except OSError as failure:
         raise_if_exhausted(failure)
         return _NO_FILE if isinstance(failure, FileNotFoundError) else failure.strerror or "not readable"
@@ -381,7 +381,7 @@ def _with_certificate(key: paramiko.PKey, certificate: PublicBlob) -> paramiko.P
 
 
 def _public_blob(file: str) -> bytes:
-    path = at_home(file)
+    path = expand_home(file)
     for candidate in (Path(f"{path}.pub"), path):
         with contextlib.suppress(OSError, ValueError, paramiko.SSHException):
             _demand_file(str(candidate))

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from launcher.errors import ConfigError, HostError
 from launcher.local.descriptors import raise_if_exhausted
-from launcher.local.home import at_home
-from launcher.local.user import login_name
+from launcher.local.home import expand_home
+from launcher.local.user import read_login_name
 from launcher.transports.ssh.config_values import Tokens, matches_patterns, split_words
 from preflight.frozen import dataclass
 
@@ -80,7 +80,7 @@ def lookup(path: Path | None, name: str, user: str = "") -> dict[str, list[Confi
     """
     state = _Lookup(name, user)
     with _reading:  # many threads ask at once, and the first of them reads for all
-        found = _files(at_home(USER_FILE if path is None else path), path is None)
+        found = _files(expand_home(USER_FILE if path is None else path), path is None)
     for blocks in found:
         _apply(blocks, state)
     return state.values
@@ -99,7 +99,7 @@ def named_hosts(path: Path | None) -> Iterator[str]:
 
 def _host_lines(path: Path | None) -> list[ConfigLine]:
     with _reading:
-        found = _files(at_home(USER_FILE if path is None else path), path is None)
+        found = _files(expand_home(USER_FILE if path is None else path), path is None)
     return [block.head for blocks in found for block in blocks if block.head.key == "host"]
 
 
@@ -156,8 +156,8 @@ def _criterion(line: ConfigLine, criterion: str, value: str, state: _Lookup) -> 
     subjects = {
         "host": lambda: state.host,
         "originalhost": lambda: state.original,
-        "user": lambda: state.remote_user or login_name(),
-        "localuser": login_name,
+        "user": lambda: state.remote_user or read_login_name(),
+        "localuser": read_login_name,
     }
     if criterion in subjects:
         return matches_patterns(tuple(value.split(",")), subjects[criterion]())
@@ -230,8 +230,8 @@ def _lines(path: Path, *, system: bool, depth: int) -> Iterator[ConfigLine]:
 
 
 def _included(word: str, *, system: bool) -> list[Path]:
-    base = "/etc/ssh" if system else str(at_home("~/.ssh"))
-    pattern = str(Path(base) / at_home(word))
+    base = "/etc/ssh" if system else str(expand_home("~/.ssh"))
+    pattern = str(Path(base) / expand_home(word))
     found = sorted(glob.glob(pattern))  # noqa: PTH207 - Path.glob takes no absolute pattern
     return [Path(name) for name in found if Path(name).is_file()]
 

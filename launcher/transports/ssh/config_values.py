@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from launcher.config.host_names import HOST_RULE, USER_RULE, is_host, is_user
 from launcher.errors import ConfigError
-from launcher.local.home import home
-from launcher.local.user import login_name
+from launcher.local.home import find_home
+from launcher.local.user import read_login_name
 from preflight import regex as re
 from preflight.frozen import dataclass
 
@@ -122,10 +122,10 @@ class Tokens:
 
 
 _HERE: dict[str, Callable[[], str]] = {
-    "r": login_name,
-    "u": login_name,
+    "r": read_login_name,
+    "u": read_login_name,
     "i": lambda: str(os.getuid()),
-    "d": lambda: str(home()),
+    "d": lambda: str(find_home()),
     "l": socket.gethostname,
     "L": lambda: socket.gethostname().partition(".")[0],
 }

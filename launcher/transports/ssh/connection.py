@@ -15,7 +15,7 @@ import paramiko
 
 from launcher.errors import CommandTimedOut, ConnectionTimedOut, HostError
 from launcher.local.descriptors import raise_if_exhausted
-from launcher.local.fanout_places import SESSION, released_place
+from launcher.local.fanout_places import SESSION, release_place
 from launcher.transports.base import Closing, CommandResult, Endpoint, OpenOptions, RunOptions
 from launcher.transports.command import RUN_S, run_to_completion, timed_out
 from launcher.transports.quoting import quote_argv
@@ -24,7 +24,7 @@ from launcher.transports.ssh.channel import SshStream
 from launcher.transports.ssh.dial import dial
 from launcher.transports.ssh.jump_hosts import Opened, SharedJumps, do_nothing, open_through
 from launcher.transports.ssh.known_hosts import HostKeys
-from launcher.transports.ssh.ssh_command import ssh_line
+from launcher.transports.ssh.ssh_command import format_ssh_command
 from launcher.transports.ssh.transport import ChannelSocket, SshTransport, connection_lost
 
 # paramiko logs tracebacks of lost connections; each of them becomes a HostError.
@@ -44,7 +44,7 @@ class SshConnection(Closing):
 
     def command_line(self, argv: Iterable[str]) -> str:
         """Return `ssh HOST COMMAND`; see the contract."""
-        return ssh_line(self._endpoint.ssh_words, argv)
+        return format_ssh_command(self._endpoint.ssh_words, argv)
 
     def run(self, argv: Iterable[str], **options: Unpack[RunOptions]) -> CommandResult:
         """Run to the end; see the contract."""
@@ -73,7 +73,7 @@ class SshConnection(Closing):
             raise HostError(self.name, "an argument holds a NUL byte, which no program can receive")
         limit_s = min(self._endpoint.connect_timeout_s, max(0.0, deadline - time.monotonic()))
         try:
-            with released_place(SESSION) as wait:
+            with release_place(SESSION) as wait:
                 channel = self._wire.open_channel("session", timeout=limit_s)
                 wait.note_answer()
             left_s = min(limit_s, max(0.0, deadline - time.monotonic()))
@@ -167,7 +167,7 @@ _one_opener = threading.Lock()
 _opener = lru_cache(maxsize=4)(SshOpener)
 
 
-def ssh_opener(options: OpenOptions) -> SshOpener:
+def build_ssh_opener(options: OpenOptions) -> SshOpener:
     """Return what opens with these options, the same for all calls: it keeps what it has loaded."""
     with _one_opener:  # lru_cache lets two threads make one each, and both would ask for a passphrase
         return _opener(options)

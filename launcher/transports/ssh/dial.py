@@ -13,7 +13,7 @@ from typing import Self
 
 from launcher.errors import ConnectionRefused, ConnectionTimedOut, HostError, NameNotResolved
 from launcher.local.descriptors import is_exhausted, raise_if_exhausted
-from launcher.local.fanout_places import CONNECTION, released_place
+from launcher.local.fanout_places import CONNECTION, release_place
 from launcher.text import one_line
 from launcher.transports.base import Endpoint
 from launcher.transports.ssh.dns_lookups import Address, Answer, Lookups
@@ -48,7 +48,7 @@ def _connect(family: socket.AddressFamily, address: object, timeout_s: float) ->
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.settimeout(timeout_s)
-        with released_place(CONNECTION) as wait:
+        with release_place(CONNECTION) as wait:
             sock.connect(address)  # type: ignore[arg-type]  # what getaddrinfo returned for this family
             wait.note_answer()
         notice_death(sock)

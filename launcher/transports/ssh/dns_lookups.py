@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
-from launcher.local.fanout_places import released_place
+from launcher.local.fanout_places import release_place
 
 Address: TypeAlias = tuple[
     socket.AddressFamily, tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
@@ -84,7 +84,7 @@ class Lookups:
         """Return what `ask` would deliver."""
         answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
         self.ask(address, port, limit_s, answers.put)
-        with released_place():
+        with release_place():
             return answers.get()
 
     def ask(self, address: str, port: int, limit_s: float, deliver: Callable[[Answer], None]) -> None:

@@ -27,8 +27,8 @@ from launcher.errors import (
     NameNotResolved,
 )
 from launcher.local.descriptors import is_exhausted
-from launcher.local.home import at_home, shorten_path
-from launcher.local.user import login_name
+from launcher.local.home import expand_home, shorten_path
+from launcher.local.user import read_login_name
 from launcher.rundir.run_id import is_job_id
 from launcher.text import one_line
 from launcher.transports import open_endpoint
@@ -36,7 +36,7 @@ from launcher.transports.base import Connection, Endpoint, NewHostKeys, OpenOpti
 from launcher.transports.command_consent import is_users_own
 from launcher.transports.ssh.config_parser import ConfigLine, lookup, named_hosts
 from launcher.transports.ssh.config_values import Tokens, seconds
-from launcher.transports.ssh.ssh_command import ssh_words
+from launcher.transports.ssh.ssh_command import list_ssh_words
 
 _REACH_TIMEOUT_S = 6.0  # kernels ask again after 1 and 3 s, WireGuard after 5: no answer comes later
 _STEP_TIMEOUT_S = 10.0  # for a host that has answered, and may be busy
@@ -70,7 +70,7 @@ _JUMP = "jump host "
 _Values: TypeAlias = dict[str, list[ConfigLine]]
 
 
-def opener_for(
+def build_opener(
     inventory: Inventory, options: OpenOptions, ssh_config: Path | None = None
 ) -> Callable[[HostEntry], Connection]:
     """Return what opens hosts by `build_endpoint` and `open_endpoint`; whatever is wrong is a HostError."""
@@ -181,7 +181,7 @@ def _endpoint(
     alias = entry.alias or entry.name
     values = lookup(ssh_config, alias, entry.user)
     port = entry.port or _number(values, "port", 22, 65535)
-    user = entry.user or _text(values, "user") or login_name()
+    user = entry.user or _text(values, "user") or read_login_name()
     host = _text(values, "hostname")
     address = entry.address or Tokens(alias, alias, str(port), user).in_text(host) or alias
     if not is_host(address):
@@ -212,7 +212,7 @@ def _endpoint(
         host_key_alias=tokens.in_text(tokens.key_alias),
         reach_timeout_s=_connect_timeout_s(values, _REACH_TIMEOUT_S),
         connect_timeout_s=_connect_timeout_s(values, _STEP_TIMEOUT_S),
-        ssh_words=ssh_words(
+        ssh_words=list_ssh_words(
             entry,
             shorten_path(key),
             hops if entry.jump else (),
@@ -298,7 +298,7 @@ def _known_hosts_files(values: _Values, key: str, tokens: Tokens) -> tuple[str, 
     paths = _paths(values, key, tokens)
     if len(paths) == 1 and paths[0].lower() == "none":
         return (os.devnull,)  # it holds no key, and forgets what is saved in it
-    return tuple(str(at_home(path)) for path in paths)
+    return tuple(str(expand_home(path)) for path in paths)
 
 
 def _paths(values: _Values, key: str, tokens: Tokens) -> tuple[str, ...]:

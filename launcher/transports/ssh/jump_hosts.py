@@ -16,7 +16,7 @@ from launcher.errors import (
     NameNotResolved,
 )
 from launcher.local.descriptors import is_exhausted
-from launcher.local.fanout_places import released_place
+from launcher.local.fanout_places import release_place
 from launcher.transports.base import Endpoint
 from launcher.transports.ssh.dial import NOT_LISTENING
 from launcher.transports.ssh.transport import SshTransport
@@ -53,7 +53,7 @@ class SharedJumps:
             shared.users += 1
         if mine:
             self._fill(hop, shared, opener)
-        with released_place():
+        with release_place():
             shared.ready.wait()
         if shared.wire is None:
             raise shared.failure or ConnectionLost(hop.name, "the connection ended")
@@ -105,7 +105,7 @@ def open_through(via: SshTransport, hop: Endpoint, endpoint: Endpoint) -> parami
     target = (endpoint.address, endpoint.port)
     try:
         limit_s = endpoint.connect_timeout_s  # the jump host looks up the name, too
-        with released_place():
+        with release_place():
             return via.open_channel("direct-tcpip", target, ("127.0.0.1", 0), timeout=limit_s)
     except (paramiko.SSHException, OSError, EOFError) as failure:
         where = f"{endpoint.address} port {endpoint.port} from jump host {hop.name}"

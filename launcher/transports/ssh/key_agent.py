@@ -8,7 +8,7 @@ from functools import cached_property
 import paramiko
 from paramiko.agent import AgentSSH
 
-from launcher.local.home import at_home
+from launcher.local.home import expand_home
 from launcher.transports.base import Endpoint
 
 AGENT_TIMEOUT_S = 60.0  # a key in a security token waits for its owner's touch
@@ -44,7 +44,7 @@ def _agent_path(endpoint: Endpoint) -> str:
     if named.startswith("$"):  # IdentityAgent $NAME takes the socket from the environment
         named = os.environ.get(named.lstrip("$").strip("{}"), "none")
     path = os.environ.get("SSH_AUTH_SOCK", "") if named in ("", "SSH_AUTH_SOCK") else named
-    return "" if path in ("", "none") else str(at_home(path))
+    return "" if path in ("", "none") else str(expand_home(path))
 
 
 class _AgentConnection(AgentSSH):

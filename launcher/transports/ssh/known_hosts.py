@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from launcher.local.descriptors import raise_if_exhausted
-from launcher.local.home import at_home
+from launcher.local.home import expand_home
 from launcher.transports.ssh.config_values import matches_patterns
 from preflight.frozen import dataclass
 
@@ -104,7 +104,7 @@ def lookup(files: Iterable[str], address: str, port: int) -> HostKeys:
 
 def find_unreadable(files: Iterable[str]) -> str:
     """Return which of the files exists and cannot be read, with the reason, "" where none does."""
-    for path in map(at_home, files):
+    for path in map(expand_home, files):
         try:
             path.open("rb").close()
         except FileNotFoundError:
@@ -125,7 +125,7 @@ def entry_name(address: str, port: int, *, hashed: bool) -> str:
 
 def save(file: str, name: str, kind: str, blob: bytes) -> None:
     """Append a key. Raises OSError."""
-    path = at_home(file)
+    path = expand_home(file)
     with _append_lock:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         line = f"{name} {kind} {base64.b64encode(blob).decode()}\n"
@@ -139,7 +139,7 @@ def save(file: str, name: str, kind: str, blob: bytes) -> None:
 
 @lru_cache(maxsize=256)
 def _expanded(file: str, _home: str) -> Path:
-    return at_home(file)
+    return expand_home(file)
 
 
 def _load(path: Path) -> _Index:

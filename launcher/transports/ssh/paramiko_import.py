@@ -6,7 +6,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from launcher.local.installed_version import installed_version
+from launcher.local.installed_version import read_installed_version
 from preflight.regex import import_late
 
 _UNUSED = "invoke"
@@ -46,7 +46,7 @@ def import_paramiko() -> None:
         for name in _WITH_PATTERNS:
             import_late(name)
         sys.modules[_UNUSED] = None  # type: ignore[assignment]  # this is how an import is made to fail
-        version = "" if _METADATA in sys.modules else installed_version("paramiko")
+        version = "" if _METADATA in sys.modules else read_installed_version("paramiko")
         stand_in = _VersionAlone("paramiko", version)
         if version:
             sys.modules[_METADATA] = stand_in

@@ -13,7 +13,9 @@ from preflight.checks.message_text import quote_path
 _FORWARD = ("-W", "[%h]:%p")
 
 
-def ssh_words(entry: HostEntry, key: str, hops: Sequence[Endpoint], *, in_config: bool) -> tuple[str, ...]:
+def list_ssh_words(
+    entry: HostEntry, key: str, hops: Sequence[Endpoint], *, in_config: bool
+) -> tuple[str, ...]:
     """Return the options and the destination of `ssh` for a host that SSH reaches, unquoted.
 
     `key` is the identity file that the user has named, `hops` the jump hosts that the entry names, in order.
@@ -30,7 +32,7 @@ def ssh_words(entry: HostEntry, key: str, hops: Sequence[Endpoint], *, in_config
     )
 
 
-def ssh_line(words: Iterable[str], argv: Iterable[str]) -> str:
+def format_ssh_command(words: Iterable[str], argv: Iterable[str]) -> str:
     """Return `ssh OPTIONS HOST COMMAND`; two shells read it, the local one and the one of the host."""
     argv = tuple(argv)
     command = " ".join(map(quote_path, argv))
@@ -38,7 +40,7 @@ def ssh_line(words: Iterable[str], argv: Iterable[str]) -> str:
     return f"ssh {' '.join(map(quote_path, words))} {command if plain else shlex.quote(command)}".rstrip()
 
 
-def login_line(connection: Connection) -> str:
+def format_login(connection: Connection) -> str:
     """Return the `ssh OPTIONS HOST` of a connection, which rsync can take, else the host's name."""
     line = connection.command_line(())
     words = shlex.split(line)
@@ -46,7 +48,7 @@ def login_line(connection: Connection) -> str:
     return line if is_login else connection.name
 
 
-def ssh_copy_id(endpoint: Endpoint) -> str:
+def format_ssh_copy_id(endpoint: Endpoint) -> str:
     """Return the command that adds the user's key to the account; it has no -J."""
     *options, target = endpoint.ssh_words or (endpoint.address,)
     for at, option in enumerate(options[:-1]):

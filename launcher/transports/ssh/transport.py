@@ -18,7 +18,7 @@ from paramiko.common import MSG_CHANNEL_REQUEST, cMSG_CHANNEL_REQUEST
 from paramiko.packet import Packetizer
 
 from launcher.errors import ConnectionLost, HostError
-from launcher.local.fanout_places import GREETING, KEYS, SESSION, await_in_place, released_place
+from launcher.local.fanout_places import GREETING, KEYS, SESSION, await_in_place, release_place
 from launcher.transports.base import Endpoint
 from launcher.transports.ssh.dial import TRY_PROXY, ProxySocket, handshake_timeout
 
@@ -189,7 +189,7 @@ class SshTransport(paramiko.Transport):
         self.start_client(event=done)
         limit_s = endpoint.connect_timeout_s
         deadline = time.monotonic() + limit_s
-        with released_place(GREETING) as wait:
+        with release_place(GREETING) as wait:
             if self._answered.wait(limit_s):
                 wait.note_answer()
         finished = await_in_place(done, max(0.0, deadline - time.monotonic()), KEYS)

@@ -13,7 +13,7 @@ from functools import partial
 from launcher import safe_json
 from launcher.config.host_ranges import expand_or_empty, split_ranges
 from launcher.errors import ConnectionLost, HostError, PythonNotFound, StepEnded
-from launcher.text import last_lines, one_line, sanitize
+from launcher.text import one_line, sanitize, tail_lines
 from launcher.transports.step.stream import StepStream
 from launcher.transports.step.wire import KeptTexts, Message, MessageReader, message, run_message
 from preflight import regex as re
@@ -256,6 +256,6 @@ class SlurmStep:
 
 
 def _last(output: bytes) -> str:
-    said = last_lines(b"\n".join(line for line in output.splitlines() if _NOTICE not in line))
+    said = tail_lines(b"\n".join(line for line in output.splitlines() if _NOTICE not in line))
     owner = "; only the job's own user can start steps in it" * (_DENIED in output)
     return f": {said}{owner}" if said else ""

@@ -2,7 +2,7 @@
 
 from preflight.diagnosis.signatures.cuda_statuses import KERNEL_ASSERTION, cuda_status
 from preflight.diagnosis.signatures.model import GENERAL, ROOT, Signature
-from preflight.facts.xid_table import ADDRESS_FAULT_XIDS, PROGRAM_XIDS, any_xid
+from preflight.facts.xid_table import ADDRESS_FAULT_XIDS, PROGRAM_XIDS, build_xid_pattern
 
 ROWS: tuple[Signature, ...] = (
     Signature("S30", "device-busy", ROOT,
@@ -118,7 +118,7 @@ ROWS: tuple[Signature, ...] = (
               "this process sees no GPU: no driver, a CPU wheel, a CUDA_VISIBLE_DEVICES that is empty or names no GPU of this host, or a container without GPUs",
               "ask for GPUs where the job or container starts (--gres=gpu:N, --gpus all), correct CUDA_VISIBLE_DEVICES, install torch for the driver's CUDA, or the driver: gpulaunch preflight HOST says which", "run"),
     Signature("S40", "gpu-lost", ROOT,
-              r"uncorrectable ECC error|[Uu]ncorrectable (?:NVLink|DRAM|SRAM) error|fallen off the bus|NVRM: Xid .{0,40}: (?!" + any_xid(PROGRAM_XIDS) + r")\d+"
+              r"uncorrectable ECC error|[Uu]ncorrectable (?:NVLink|DRAM|SRAM) error|fallen off the bus|NVRM: Xid .{0,40}: (?!" + build_xid_pattern(PROGRAM_XIDS) + r")\d+"
               r"|GPU is lost|hardware stack error|uncorrectable NVLink error|" + cuda_status("ECCUncorrectable", "NvlinkUncorrectable", "Contained", "HardwareStackError")
               + r"|NVRM: .{0,60}RmInitAdapter failed|GPU requires reset|Detected Critical Xid Error|[Rr]eset the GPU|GPU reset is required|Unable to determine the device handle for"
               r"|GPU at PCI:.{0,30}has fallen"
@@ -148,7 +148,7 @@ ROWS: tuple[Signature, ...] = (
               "CUDA_LAUNCH_BLOCKING=1 names the kernel, compute-sanitizer its fault; sudo dmesg | grep -i xid; then try another GPU", "run"),
     Signature("S38", "illegal-memory-access", ROOT,
               r"an illegal memory access was encountered|misaligned address|"
-              + cuda_status("IllegalAddress", "MisalignedAddress", "InvalidAddressSpace") + r"|NVRM: Xid .{0,40}: " + any_xid(ADDRESS_FAULT_XIDS) + r"|invalid address space|operation not supported on"
+              + cuda_status("IllegalAddress", "MisalignedAddress", "InvalidAddressSpace") + r"|NVRM: Xid .{0,40}: " + build_xid_pattern(ADDRESS_FAULT_XIDS) + r"|invalid address space|operation not supported on"
               r" global|Invalid __global__ (?:read|write)|Warp (?:Illegal Address|Misaligned|Out-of-range) "
               r"|Memory access fault by GPU \W{0,3}node|HSA_STATUS_ERROR_(?:MEMORY_APERTURE_VIOLATION|MEMORY_FAULT)|Cuda failure (?:\d+ )?'?an illegal",
               "a GPU kernel read or wrote at an address that is out of bounds or misaligned (its own bug, a bad index, or failing hardware)",

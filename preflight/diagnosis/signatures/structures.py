@@ -5,7 +5,7 @@ likely and never certain.
 """
 
 from preflight.diagnosis.signatures.model import branches, ended_by_signal
-from preflight.facts.xid_table import PROGRAM_XIDS, any_xid
+from preflight.facts.xid_table import PROGRAM_XIDS, build_xid_pattern
 
 _RAISED = r"^\W{0,4}(?:\w+\.)*(?:\w*(?:Error|Exception)|(?<=\.)error)\b: .{0,240}"
 _NOT = r"(?:is|are|was|were|has|have|does|do|could|can) ?(?:not|n't)"
@@ -142,7 +142,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S82", _raised(r"\b(?:[Cc]onnection|[Pp]roxy|SSL|TLS|[Cc]ertificate|DNS)\b.{0,60}\b(?:failed|refused|error|timed out|reset|verify)\b.{0,200}\bhttps?://", r"Max retries exceeded|[Ff]ailed to establish a new connection|\bConnect(?:ion)? time-?out on endpoint", r"\bhttps?://\S+.{0,100}\b(?:[Tt]imed out|unreachable|[Cc]onnection (?:refused|reset|aborted|error)|certificate verify failed)\b")),
     ("S81", _raised(r"\bdoes not have \w+\.\w+\.\w+ access\b", r"\b(?:401|403)\b.{0,40}\b(?:Unauthorized|Forbidden)\b", r"\b[Ii]nvalid (?:(?:API |access |user |auth\w* )token|api key|API key|credentials)\b", r"\b[Aa]ccess [Dd]enied\b.{0,80}\b(?:bucket|repo|object|dataset|model)")),
     ("S22", rf"\bCU(?:BLAS|DNN|FFT|SOLVER|SPARSE|RAND)_STATUS_(?!SUCCESS)[A-Z_]{{4,}}|\b{_LIBRARY} (?:runtime |API )?[Ee]rror\b|valid cuDNN algorithm|algorithms available in CuDNN|\[cudnn_frontend\] Error|cuDNN Frontend error|DNN library initialization failed|\b(?:NVJPEG|CUTENSOR|CUSPARSELT)_STATUS_(?!SUCCESS)\w+|\bCU_FILE_(?!SUCCESS)\w+"),
-    ("S40", r"\bNVRM: Xid .{0,200}caused by previous Xid (?!" + any_xid(PROGRAM_XIDS) + r")\d+|\bNVRM: .{0,80}NV_ERR_RESET_REQUIRED|\bNVRM: .{0,80}(?:Heartbeat timed out|\bGSP Timeout)"),
+    ("S40", r"\bNVRM: Xid .{0,200}caused by previous Xid (?!" + build_xid_pattern(PROGRAM_XIDS) + r")\d+|\bNVRM: .{0,80}NV_ERR_RESET_REQUIRED|\bNVRM: .{0,80}(?:Heartbeat timed out|\bGSP Timeout)"),
     ("S40", r"\bamdgpu: (?:GPU reset begin|ring \w+ timeout)|\bAER: (?:Multiple )?Uncorrect(?:ed|able) \(Fatal\)"),
     ("S93", r"\[Errno (?:27|61|125)\]|\bFile size limit exceeded *(?:\(core dumped\)|$)|: line \d+: +\d+ File size limit exceeded\b|zsh: file size limit exceeded\b|\b(?:Lustre|ceph|libceph|GPFS|mmfsd?|beegfs|BeeGFS|CIFS|glusterfs)\b\S{0,40}: .{0,160}\b(?:lost|hung|failed|failure|timed out|not responding|disconnect\w*)\b|\bINFO: task \S{1,80}:\d+ blocked for more than|" + ended_by_signal(25, "SIGXFSZ")),
     ("S51", r"\[Errno 99\]"),

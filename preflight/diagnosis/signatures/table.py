@@ -21,7 +21,7 @@ from preflight.diagnosis.signatures import (
 )
 from preflight.diagnosis.signatures.model import CausalDepth, Notice, Signature
 
-__all__ = ["NOTICES", "SEARCHED", "SIGNATURES", "CausalDepth", "Notice", "Signature", "signature"]
+__all__ = ["NOTICES", "SEARCHED", "SIGNATURES", "CausalDepth", "Notice", "Signature", "find_signature"]
 
 _TABLE: tuple[Signature, ...] = (
     *precision.ROWS,
@@ -51,6 +51,6 @@ SEARCHED: tuple[Signature, ...] = (*SIGNATURES, *_BROAD, *_HEADINGS)
 """The rows as they are searched for: behind the wordings that a row knows, what its messages are about."""
 
 
-def signature(code: str) -> Signature | None:
+def find_signature(code: str) -> Signature | None:
     """Return the row of a code, None when there is none."""
     return _BY_CODE.get(code)

@@ -34,7 +34,7 @@ _CAPABILITIES = (
 _CUT = "..."
 
 
-def capability(gpu: Json, name: Any) -> Any:
+def find_capability(gpu: Json, name: Any) -> Any:
     """Return the compute capability out of the tree where it holds it, else by name, else by architecture."""
     printed = find(gpu, "compute_capability", "compute_cap", "cuda_compute_capability")
     match = re.fullmatch(r"(\d{1,2})\.(\d)", printed or "")

@@ -2,11 +2,11 @@
 
 from ..commands import run_command
 from ..fact import Emit, missing, truncate
-from ..nvml.library import driver_file_hint
-from .values import smi_error
+from ..nvml.library import read_driver_hint
+from .values import parse_smi_error
 
 
-def smi_gpus(emit: Emit, refused: str) -> None:
+def emit_smi_gpus(emit: Emit, refused: str) -> None:
     """Emit driver and gpus from `nvidia-smi -q -x`."""
     text = ""
     try:
@@ -14,12 +14,12 @@ def smi_gpus(emit: Emit, refused: str) -> None:
     except FileNotFoundError:
         excuse = missing(
             "NVML cannot be loaded (%s) and there is no nvidia-smi: no NVIDIA driver is installed%s"
-            % (refused, driver_file_hint()),
+            % (refused, read_driver_hint()),
             "no-library",
         )
     else:
         said = truncate(text.strip()) or "it printed nothing"
-        excuse = smi_error(text) or missing("nvidia-smi exited %s: %s" % (status, said))
+        excuse = parse_smi_error(text) or missing("nvidia-smi exited %s: %s" % (status, said))
         if status is None:
             text, excuse = "", missing("nvidia-smi did not answer within 12 s", "timeout")
     at = text.find("<nvidia_smi_log")
@@ -27,9 +27,9 @@ def smi_gpus(emit: Emit, refused: str) -> None:
         emit("driver", excuse)
         emit("gpus", excuse)
         return
-    from .tree import tree_driver, tree_gpus
-    from .xmldoc import xml_tree
+    from .tree import parse_driver, parse_gpus
+    from .xmldoc import parse_xml
 
-    tree = xml_tree(text[at:])
-    emit("driver", tree_driver(tree, "nvidia-smi"))
-    emit("gpus", tree_gpus(tree) or missing("the driver is loaded and lists no GPU", "no-devices"))
+    tree = parse_xml(text[at:])
+    emit("driver", parse_driver(tree, "nvidia-smi"))
+    emit("gpus", parse_gpus(tree) or missing("the driver is loaded and lists no GPU", "no-devices"))

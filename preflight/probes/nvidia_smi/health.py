@@ -6,10 +6,19 @@ from typing import Any
 
 from ..fact import Json
 from ..gpu_enums import THROTTLE
-from .values import NOT_HELD, all_or_first_missing, find, not_understood, value_at, value_of, whole, yes
+from .values import (
+    NOT_HELD,
+    convert_value,
+    find,
+    find_value,
+    parse_whole,
+    parse_yes,
+    reject_wording,
+    require_all,
+)
 
 
-def ecc(gpu: Json) -> Any:
+def parse_ecc(gpu: Json) -> Any:
     """Return facts.Ecc: the totals of drivers before 450, the sums over memories of later ones."""
 
     def total(since: str, word: str, old: str) -> Any:
@@ -19,14 +28,14 @@ def ecc(gpu: Json) -> Any:
         keys = [key for key in group if re.match(r"[sd]ram_%s" % word, key) and isinstance(group[key], str)]
         old_total = find(group, old + "/total")
         texts = [group[key] for key in keys] or ([old_total] if old_total is not None else [])
-        values = [value_of(text, whole) for text in texts]
+        values = [convert_value(text, parse_whole) for text in texts]
         known = [value for value in values if isinstance(value, int)]
         is_split = any("_parity" in key or "_sec" in key for key in keys)
         if keys and len(keys) < 2 + is_split and not any(known):
             return NOT_HELD  # a line of them is lost, which may be the one that is not 0
         return sum(known) if known else (values[0] if values else NOT_HELD)
 
-    enabled = value_at(gpu, yes, "ecc_mode/current_ecc", "ecc_mode/current")
+    enabled = find_value(gpu, parse_yes, "ecc_mode/current_ecc", "ecc_mode/current")
     counts = {
         "corrected_volatile": total("volatile", "correctable", "single_bit"),
         "uncorrected_volatile": total("volatile", "uncorrectable", "double_bit"),
@@ -37,43 +46,43 @@ def ecc(gpu: Json) -> Any:
     return enabled if isinstance(enabled, dict) else {"enabled": enabled, **counts}
 
 
-def remap(gpu: Json) -> Any:
+def parse_remap(gpu: Json) -> Any:
     """Return facts.RowRemap."""
     if isinstance(gpu.get("remapped_rows"), str):
-        return value_of(gpu["remapped_rows"], not_understood)
+        return convert_value(gpu["remapped_rows"], reject_wording)
 
     def at(convert: Callable[[str], Any], *names: str) -> Any:
-        return value_at(gpu, convert, *["remapped_rows/" + name for name in names])
+        return find_value(gpu, convert, *["remapped_rows/" + name for name in names])
 
     counts = {
-        "correctable": at(whole, "remapped_row_corr", "correctable_error"),
-        "uncorrectable": at(whole, "remapped_row_unc", "uncorrectable_error"),
+        "correctable": at(parse_whole, "remapped_row_corr", "correctable_error"),
+        "uncorrectable": at(parse_whole, "remapped_row_unc", "uncorrectable_error"),
     }
     flags = {
         "pending": at(_flag, "remapped_row_pending", "pending"),
         "failed": at(_flag, "remapped_row_failure", "remapping_failure_occurred"),
     }
-    unread = all_or_first_missing(flags)
+    unread = require_all(flags)
     return {**counts, **flags} if unread is flags or True in flags.values() else unread
 
 
 def _flag(text: str) -> bool:
     """Return the truth of Yes and No, which `--query-remapped-rows` prints as 1 and 0."""
-    return text == "1" if text in ("0", "1") else yes(text)
+    return text == "1" if text in ("0", "1") else parse_yes(text)
 
 
-def retired(gpu: Json) -> Any:
+def parse_retired_pages(gpu: Json) -> Any:
     """Return facts.RetiredPages."""
 
     def at(convert: Callable[[str], Any], *names: str) -> Any:
-        return value_at(gpu, convert, *["retired_pages/" + name for name in names])
+        return find_value(gpu, convert, *["retired_pages/" + name for name in names])
 
-    single = at(whole, "multiple_single_bit_retirement/retired_count", "single_bit_ecc")
-    double = at(whole, "double_bit_retirement/retired_count", "double_bit_ecc")
-    counts = all_or_first_missing({"single_bit": single, "double_bit": double})
+    single = at(parse_whole, "multiple_single_bit_retirement/retired_count", "single_bit_ecc")
+    double = at(parse_whole, "double_bit_retirement/retired_count", "double_bit_ecc")
+    counts = require_all({"single_bit": single, "double_bit": double})
     if "missing" in counts:
         return counts
-    return {**counts, "pending": at(yes, "pending_retirement", "pending_page_blacklist", "pending")}
+    return {**counts, "pending": at(parse_yes, "pending_retirement", "pending_page_blacklist", "pending")}
 
 
 _THROTTLE_WORDS = {
@@ -100,12 +109,12 @@ def throttle(gpu: Json) -> Any:
     """Return the active reasons for lower clocks."""
     group = gpu.get("clocks_event_reasons", gpu.get("clocks_throttle_reasons"))
     if not isinstance(group, dict):
-        return value_of(group, not_understood)
+        return convert_value(group, reject_wording)
     words = {re.sub(r"^clocks_(event|throttle)_reason_", "", key): text for key, text in group.items()}
     known = {_THROTTLE_WORDS[key]: text for key, text in words.items() if key in _THROTTLE_WORDS}
     unread = [text for text in known.values() if text not in ("Active", "Not Active")]
     if unread or not known:
-        return value_of(unread[0] if unread else None, not_understood)
+        return convert_value(unread[0] if unread else None, reject_wording)
     printed = _SINCE_387 if known.keys() & _LATER else _ALWAYS
     is_whole = known.keys() >= printed and not words.keys().isdisjoint(_BELOW)
     active = {name for name, text in known.items() if text == "Active"}
@@ -114,11 +123,11 @@ def throttle(gpu: Json) -> Any:
     return [name for _, name in THROTTLE if name in active]
 
 
-def recovery(gpu: Json) -> Any:
+def parse_recovery(gpu: Json) -> Any:
     """Return the recovery action; before driver 570 only that a reset is required can be said."""
     text = find(gpu, "gpu_recovery_action")
     if text is not None:
-        return value_of(text, _action)
+        return convert_value(text, _action)
     if find(gpu, "gpu_reset_status/reset_required") == "Yes":
         return "gpu_reset"
     if find(gpu, "gpu_reset_status/drain_and_reset_recommended") == "Yes":
@@ -129,5 +138,5 @@ def recovery(gpu: Json) -> Any:
 def _action(text: str) -> Any:
     word = re.sub(r"[^a-z0-9]+", "_", text.lower())
     if word != "none" and "none".startswith(word):
-        return not_understood(text)  # cut off, and a healthy GPU's
+        return reject_wording(text)  # cut off, and a healthy GPU's
     return {"reset": "gpu_reset", "reboot": "node_reboot"}.get(word, word)

@@ -3,30 +3,30 @@
 from typing import Any
 
 from ..fact import Json
-from .values import NOT_HELD, find, not_understood, value_at, value_of, whole
+from .values import NOT_HELD, convert_value, find, find_value, parse_whole, reject_wording
 
 _MPS_SERVER = "nvidia-cuda-mps-server"
 _LEAST_OF_MPS = "nvidia-cuda-"
 
 
-def processes(gpu: Json) -> Any:
+def parse_processes(gpu: Json) -> Any:
     """Return the list of facts.ComputeProcess."""
     group = gpu.get("processes")
     if group is None:
         return NOT_HELD
     if isinstance(group, str):
-        return [] if group in ("", "None") else value_of(group, not_understood)
+        return [] if group in ("", "None") else convert_value(group, reject_wording)
     if not isinstance(group, dict):  # a damaged file has the element twice
-        return not_understood(str(group))
+        return reject_wording(str(group))
     listed = group.get("process_info", [])
     found, unread = dict[int, list[Json]](), None
     for process in listed if isinstance(listed, list) else [listed]:
-        pid = value_at(process, whole, "pid")
+        pid = find_value(process, parse_whole, "pid")
         if not isinstance(pid, int):
             unread = pid
             continue
-        used = value_at(process, whole, "used_memory", "used_gpu_memory")
-        name = value_at(process, str, "process_name", "name")
+        used = find_value(process, parse_whole, "used_memory", "used_gpu_memory")
+        name = find_value(process, str, "process_name", "name")
         letters = find(process, "type")
         kind = _kind(
             letters if isinstance(letters, str) and set("CGM+") >= set(letters) > set() else "C", used, name

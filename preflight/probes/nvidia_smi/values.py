@@ -29,7 +29,7 @@ _SMI_ERRORS = (
 )
 
 
-def smi_error(text: str) -> Json | None:
+def parse_smi_error(text: str) -> Json | None:
     """Return the absent fact that nvidia-smi's own words mean, None where these are not such words."""
     for pattern, code in _SMI_ERRORS:
         if re.search(pattern, text, re.IGNORECASE):
@@ -61,26 +61,26 @@ _NOT_A_VALUE = tuple(
 )
 
 
-def value_of(text: Any, convert: Callable[[str], Any]) -> Any:
+def convert_value(text: Any, convert: Callable[[str], Any]) -> Any:
     """Return `convert(text)`, or why there is no value; an element twice is not a text."""
     if text is None:
         return NOT_HELD
     if not isinstance(text, str):
-        return not_understood(str(text))
+        return reject_wording(str(text))
     if text in LOST_VALUES:
         return LOST_VALUES[text]
     if "\ufffd" in text or not text.isprintable():
-        return not_understood(text)
+        return reject_wording(text)
     for pattern, code in _NOT_A_VALUE:
         if pattern.fullmatch(text):
             return missing("nvidia-smi printed %r" % text, code)
     try:
         return convert(text)
     except (ValueError, KeyError):
-        return not_understood(text)
+        return reject_wording(text)
 
 
-def not_understood(text: str) -> Json:
+def reject_wording(text: str) -> Json:
     """Return the absent fact that an unknown wording means."""
     return missing("nvidia-smi printed %r" % truncate(text))
 
@@ -97,12 +97,12 @@ def find(tree: Any, *paths: str) -> str | None:
     return next((text for text in texts if text not in ("N/A", "[N/A]")), texts[0] if texts else None)
 
 
-def value_at(tree: Any, convert: Callable[[str], Any], *paths: str) -> Any:
+def find_value(tree: Any, convert: Callable[[str], Any], *paths: str) -> Any:
     """Return the converted text at the first of `paths` that has one, or why there is no value."""
-    return value_of(find(tree, *paths), convert)
+    return convert_value(find(tree, *paths), convert)
 
 
-def all_or_first_missing(values: Json) -> Any:
+def require_all(values: Json) -> Any:
     """Return `values`, or the first of them that is missing."""
     return next((value for value in values.values() if isinstance(value, dict)), values)
 
@@ -115,7 +115,7 @@ def number(text: str) -> float:
     return float(match.group(1))
 
 
-def dotted(text: str) -> str:
+def parse_version(text: str) -> str:
     """Return the version number that `text` starts with; later words are nvidia-smi's remarks on the key."""
     match = re.match(r"\d+(\.\d+)+(?!\S)", text)
     if match is None:
@@ -123,20 +123,20 @@ def dotted(text: str) -> str:
     return match.group(0)
 
 
-def whole(text: str) -> int:
+def parse_whole(text: str) -> int:
     """Return the leading whole number; raises ValueError."""
     return int(number(text))
 
 
-def percent(text: str) -> int:
+def parse_percent(text: str) -> int:
     """Return a share of 100; raises ValueError for more."""
-    share = whole(text)
+    share = parse_whole(text)
     if not 0 <= share <= 100:
         raise ValueError(text)
     return share
 
 
-def yes(text: str) -> bool:
+def parse_yes(text: str) -> bool:
     """Return the truth of nvidia-smi's words; raises KeyError for others."""
     words = {"enabled": True, "yes": True, "on": True, "disabled": False, "no": False, "off": False}
     return words[text.strip().lower()]

@@ -11,7 +11,7 @@ _STRAY = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#\w{1,8});)|<(?![\w/!?])")
 _DEEPEST = 40  # nvidia-smi nests seven deep
 
 
-def xml_tree(text: str) -> Json:
+def parse_xml(text: str) -> Json:
     """Return an XML document of nvidia-smi as nested dicts; a tag that comes again makes a list.
 
     Raises ValueError where the text is not well-formed or defines entities (no recording does; bombs do).

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from ..fact import Json, exception_reason, missing
+from ..fact import Json, explain_exception, missing
 
 _NVML_CODES = {
     1: "not-loaded",
@@ -21,21 +21,21 @@ _NVML_CODES = {
 }
 
 
-def nvml_missing(error: Any) -> Json:
+def explain_nvml_error(error: Any) -> Json:
     """Return the absent fact that an NVMLError means."""
     return missing("NVML: %s" % error, _NVML_CODES.get(int(error.value), "error"))
 
 
-def fact_nvml(nv: Any, read: Callable[[], Any]) -> Any:
+def read_nvml_fact(nv: Any, read: Callable[[], Any]) -> Any:
     """Return what `read` returns, or the reason NVML gave."""
     try:
         return read()
     except nv.NVMLError as error:
-        return nvml_missing(error)
+        return explain_nvml_error(error)
     except Exception as error:
-        return exception_reason(error)
+        return explain_exception(error)
 
 
-def as_text(value: Any) -> str:
+def decode_text(value: Any) -> str:
     """Return text; pynvml's versions differ in bytes and str."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

@@ -4,16 +4,16 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from ..driver_library import refused_device_files
+from ..driver_library import list_refused_device_files
 from ..earlier_facts import Known
 from ..fact import Emit, Json, missing
 from ..gpu_enums import COMPUTE_MODES, NO_RESERVE
-from ..pci import pci_bus_id
-from .answers import as_text, fact_nvml, nvml_missing
-from .health import ecc, recovery, remap, retired, throttle
-from .library import driver_file_hint
-from .links import fabric, nvlinks, pcie
-from .processes import processes
+from ..pci import format_bus_id
+from .answers import decode_text, explain_nvml_error, read_nvml_fact
+from .health import read_ecc, read_recovery, read_remap, read_retired_pages, throttle
+from .library import read_driver_hint
+from .links import read_fabric, read_nvlinks, read_pcie
+from .processes import read_processes
 
 FIXED_FIELDS = frozenset(
     {"minor", "name", "pci_bus_id", "capability", "temperature_slowdown_c", "clock_sm_max_mhz"}
@@ -22,24 +22,24 @@ FIXED_FIELDS = frozenset(
 an administrator changes them."""
 
 
-def nvml_gpus(nv: Any, emit: Emit, known: Known | None = None) -> None:
+def emit_nvml_gpus(nv: Any, emit: Emit, known: Known | None = None) -> None:
     """Emit driver and gpus; `nv` is pynvml. Of GPUs that are known, what cannot change is not read again."""
     try:
         nv.nvmlInit()
     except nv.NVMLError as error:
-        excuse = nvml_missing(error)
-        excuse["missing"] += driver_file_hint() + refused_device_files()
+        excuse = explain_nvml_error(error)
+        excuse["missing"] += read_driver_hint() + list_refused_device_files()
         emit("driver", excuse)
         emit("gpus", excuse)
         return
-    driver = fact_nvml(nv, lambda: _driver(nv))
+    driver = read_nvml_fact(nv, lambda: _driver(nv))
     emit("driver", driver)
-    count = fact_nvml(nv, nv.nvmlDeviceGetCount)
+    count = read_nvml_fact(nv, nv.nvmlDeviceGetCount)
     if isinstance(count, dict):
         emit("gpus", count)
         return
     if count == 0:
-        refused = refused_device_files()
+        refused = list_refused_device_files()
         code = "no-permission" if refused else "no-devices"
         emit("gpus", missing("the driver is loaded and lists no GPU" + refused, code))
         return
@@ -57,9 +57,9 @@ def nvml_gpus(nv: Any, emit: Emit, known: Known | None = None) -> None:
 
 def _driver(nv: Any) -> Json:
     """Return facts.Driver."""
-    cuda = fact_nvml(nv, nv.nvmlSystemGetCudaDriverVersion_v2)
+    cuda = read_nvml_fact(nv, nv.nvmlSystemGetCudaDriverVersion_v2)
     return {
-        "version": as_text(nv.nvmlSystemGetDriverVersion()),
+        "version": decode_text(nv.nvmlSystemGetDriverVersion()),
         "cuda_version": cuda if isinstance(cuda, dict) else "%d.%d" % (cuda // 1000, cuda % 1000 // 10),
         "source": "nvml",
     }
@@ -67,7 +67,7 @@ def _driver(nv: Any) -> Json:
 
 def _gpu(nv: Any, index: int, emit: Emit, known: frozenset[str]) -> None:
     """Emit every field of one GPU as soon as it is known; a lost one keeps its index."""
-    handle = fact_nvml(nv, lambda: nv.nvmlDeviceGetHandleByIndex(index))
+    handle = read_nvml_fact(nv, lambda: nv.nvmlDeviceGetHandleByIndex(index))
     if isinstance(handle, dict):
         for name, _ in GPU_FIELDS:
             emit("gpus", index, name, handle)
@@ -76,7 +76,7 @@ def _gpu(nv: Any, index: int, emit: Emit, known: frozenset[str]) -> None:
     for name, read in GPU_FIELDS:
         if same and name in FIXED_FIELDS:
             continue
-        value = fact_nvml(nv, lambda read=read: read(nv, handle))  # type: ignore[misc]
+        value = read_nvml_fact(nv, lambda read=read: read(nv, handle))  # type: ignore[misc]
         emit("gpus", index, name, value)
         if name == "uuid" and isinstance(value, str) and value in known:
             same = True
@@ -103,21 +103,21 @@ def _memory(nv: Any, gpu: Any) -> Json:
 
 GPU_FIELDS: tuple[tuple[str, Callable[[Any, Any], Any]], ...] = (
     # What a launch is decided by comes first: should a later call hang, these have been sent.
-    ("uuid", lambda nv, gpu: as_text(nv.nvmlDeviceGetUUID(gpu))),
+    ("uuid", lambda nv, gpu: decode_text(nv.nvmlDeviceGetUUID(gpu))),
     ("minor", lambda nv, gpu: int(nv.nvmlDeviceGetMinorNumber(gpu))),
-    ("name", lambda nv, gpu: as_text(nv.nvmlDeviceGetName(gpu))),
-    ("pci_bus_id", lambda nv, gpu: pci_bus_id(as_text(nv.nvmlDeviceGetPciInfo(gpu).busId))),
+    ("name", lambda nv, gpu: decode_text(nv.nvmlDeviceGetName(gpu))),
+    ("pci_bus_id", lambda nv, gpu: format_bus_id(decode_text(nv.nvmlDeviceGetPciInfo(gpu).busId))),
     ("capability", lambda nv, gpu: [int(part) for part in nv.nvmlDeviceGetCudaComputeCapability(gpu)]),
     ("compute_mode", _mode),
     ("memory", _memory),
-    ("processes", processes),
+    ("processes", read_processes),
     ("mig_enabled", lambda nv, gpu: bool(nv.nvmlDeviceGetMigMode(gpu)[0])),
     ("utilization_percent", lambda nv, gpu: int(nv.nvmlDeviceGetUtilizationRates(gpu).gpu)),
     ("persistence", lambda nv, gpu: bool(nv.nvmlDeviceGetPersistenceMode(gpu))),
-    ("recovery_action", recovery),
-    ("ecc", ecc),
-    ("remap", remap),
-    ("retired_pages", retired),
+    ("recovery_action", read_recovery),
+    ("ecc", read_ecc),
+    ("remap", read_remap),
+    ("retired_pages", read_retired_pages),
     ("temperature_c", lambda nv, gpu: int(nv.nvmlDeviceGetTemperature(gpu, 0))),
     ("temperature_slowdown_c", lambda nv, gpu: int(nv.nvmlDeviceGetTemperatureThreshold(gpu, 1))),
     ("throttle", throttle),
@@ -125,8 +125,8 @@ GPU_FIELDS: tuple[tuple[str, Callable[[Any, Any], Any]], ...] = (
     ("power_limit_w", lambda nv, gpu: nv.nvmlDeviceGetEnforcedPowerLimit(gpu) / 1000.0),
     ("clock_sm_mhz", lambda nv, gpu: int(nv.nvmlDeviceGetClockInfo(gpu, 1))),
     ("clock_sm_max_mhz", lambda nv, gpu: int(nv.nvmlDeviceGetMaxClockInfo(gpu, 1))),
-    ("pcie", pcie),
-    ("fabric", fabric),
-    ("nvlinks", nvlinks),
+    ("pcie", read_pcie),
+    ("fabric", read_fabric),
+    ("nvlinks", read_nvlinks),
 )
 """Every field of facts.Gpu but the index, and how NVML is asked."""

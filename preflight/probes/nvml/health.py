@@ -4,14 +4,14 @@ from typing import Any
 
 from ..fact import Json
 from ..gpu_enums import THROTTLE
-from .answers import fact_nvml
+from .answers import read_nvml_fact
 
 
-def ecc(nv: Any, gpu: Any) -> Json:
+def read_ecc(nv: Any, gpu: Any) -> Json:
     """Return facts.Ecc."""
 
     def count(kind: int, since: int) -> Any:
-        return fact_nvml(nv, lambda: int(nv.nvmlDeviceGetTotalEccErrors(gpu, kind, since)))
+        return read_nvml_fact(nv, lambda: int(nv.nvmlDeviceGetTotalEccErrors(gpu, kind, since)))
 
     return {
         "enabled": bool(nv.nvmlDeviceGetEccMode(gpu)[0]),
@@ -21,19 +21,19 @@ def ecc(nv: Any, gpu: Any) -> Json:
     }
 
 
-def remap(nv: Any, gpu: Any) -> Json:
+def read_remap(nv: Any, gpu: Any) -> Json:
     """Return facts.RowRemap."""
     correctable, uncorrectable, pending, failed = nv.nvmlDeviceGetRemappedRows(gpu)
     counts = {"correctable": int(correctable), "uncorrectable": int(uncorrectable)}
     return {**counts, "pending": bool(pending), "failed": bool(failed)}
 
 
-def retired(nv: Any, gpu: Any) -> Json:
+def read_retired_pages(nv: Any, gpu: Any) -> Json:
     """Return facts.RetiredPages."""
     return {
         "single_bit": len(nv.nvmlDeviceGetRetiredPages(gpu, 0)),
         "double_bit": len(nv.nvmlDeviceGetRetiredPages(gpu, 1)),
-        "pending": fact_nvml(nv, lambda: bool(nv.nvmlDeviceGetRetiredPagesPendingStatus(gpu))),
+        "pending": read_nvml_fact(nv, lambda: bool(nv.nvmlDeviceGetRetiredPagesPendingStatus(gpu))),
     }
 
 
@@ -61,7 +61,7 @@ _RECOVERY_ACTIONS = {
 _FIELD_RECOVERY_ACTION = 230
 
 
-def recovery(nv: Any, gpu: Any) -> Any:
+def read_recovery(nv: Any, gpu: Any) -> Any:
     """Return what the driver wants done with the GPU."""
     value = nv.nvmlDeviceGetFieldValues(gpu, [_FIELD_RECOVERY_ACTION])[0]
     if value.nvmlReturn:

@@ -7,7 +7,7 @@ import zlib
 from typing import Any
 
 from ..driver_library import load_library
-from ..files import text_or
+from ..files import read_text_or
 
 
 def load_nvml() -> str:
@@ -25,9 +25,9 @@ def import_pynvml(packed: bytes) -> Any:
     return module
 
 
-def driver_file_hint() -> str:
+def read_driver_hint() -> str:
     """Return what the kernel module says of itself, for a message."""
-    match = re.search(r"Kernel Module.*?(\d+\.\d+[.\d]*)", text_or("/proc/driver/nvidia/version"))
+    match = re.search(r"Kernel Module.*?(\d+\.\d+[.\d]*)", read_text_or("/proc/driver/nvidia/version"))
     return (
         "; the loaded kernel module is %s" % match.group(1)
         if match

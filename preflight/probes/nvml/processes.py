@@ -4,7 +4,7 @@ import ctypes
 from typing import Any
 
 from ..fact import Json, missing
-from .answers import as_text, fact_nvml
+from .answers import decode_text, read_nvml_fact
 
 _PROCESS_CALLS = (
     ("compute", "nvmlDeviceGetComputeRunningProcesses"),
@@ -13,7 +13,7 @@ _PROCESS_CALLS = (
 )
 
 
-def processes(nv: Any, gpu: Any) -> list[Json]:
+def read_processes(nv: Any, gpu: Any) -> list[Json]:
     """Return facts.ComputeProcess for each process on the GPU."""
     found: dict[int, Json] = {}
     for kind, call in _PROCESS_CALLS:
@@ -33,7 +33,7 @@ def processes(nv: Any, gpu: Any) -> list[Json]:
                 "pid": pid,
                 "kind": kind,
                 "used_mib": int(used) >> 20 if known else missing("the driver does not say", "not-supported"),
-                "name": fact_nvml(nv, lambda pid=pid: as_text(nv.nvmlSystemGetProcessName(pid))),  # type: ignore[misc]
+                "name": read_nvml_fact(nv, lambda pid=pid: decode_text(nv.nvmlSystemGetProcessName(pid))),  # type: ignore[misc]
             }
     return sorted(found.values(), key=lambda process: int(process["pid"]))
 

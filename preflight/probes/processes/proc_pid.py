@@ -62,11 +62,11 @@ def open_files(stat: ProcessStat) -> set[str]:
     return targets
 
 
-def gpu_files(stat: ProcessStat) -> list[str]:
+def read_gpu_files(stat: ProcessStat) -> list[str]:
     """Return the GPU devices that a process has open; raises OSError."""
-    return gpu_devices(open_files(stat))
+    return select_gpu_devices(open_files(stat))
 
 
-def gpu_devices(paths: set[str]) -> list[str]:
+def select_gpu_devices(paths: set[str]) -> list[str]:
     """Return those of `paths` that are GPU devices."""
     return sorted(path for path in paths if path.startswith(("/dev/nvidia", "/dev/dri/")))

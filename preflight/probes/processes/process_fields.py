@@ -5,8 +5,8 @@ import re
 from typing import Any
 
 from ..fact import Json
-from ..files import read_text, text_or
-from ..users import user_name
+from ..files import read_text, read_text_or
+from ..users import read_user_name
 from .proc_pid import ProcessStat, read_stat
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -36,7 +36,7 @@ def import_psutil() -> Any:
         return None
 
 
-def proc_head(stat: ProcessStat) -> Json:
+def read_proc_head(stat: ProcessStat) -> Json:
     """Return the fields that psutil has too, from /proc; raises OSError."""
     status = read_text("/proc/%d/status" % stat.pid)
     found = re.search(r"^Uid:\s+(\d+)", status, re.MULTILINE)
@@ -44,7 +44,7 @@ def proc_head(stat: ProcessStat) -> Json:
     return {
         "ppid": stat.ppid,
         "uid": uid,
-        "user": user_name(uid),
+        "user": read_user_name(uid),
         "state": stat.state,
         "comm": stat.comm,
         "threads": stat.threads,
@@ -52,7 +52,7 @@ def proc_head(stat: ProcessStat) -> Json:
     }
 
 
-def psutil_head(pid: int, psutil: Any) -> Json | None:
+def read_psutil_head(pid: int, psutil: Any) -> Json | None:
     """Return the same fields by psutil, None when the process has ended."""
     try:
         process = psutil.Process(pid)
@@ -63,18 +63,18 @@ def psutil_head(pid: int, psutil: Any) -> Json | None:
             return {
                 "ppid": process.ppid(),
                 "uid": uid,
-                "user": user_name(uid),
+                "user": read_user_name(uid),
                 "state": _PSUTIL_STATES.get(process.status(), "?"),
                 "comm": _kernel_name(pid, name),
                 "threads": process.num_threads(),
                 "cpu_ticks": round((times.user + times.system) * TICKS),
             }
     except (psutil.ZombieProcess, psutil.AccessDenied):  # the first is also a NoSuchProcess
-        return proc_head(read_stat(pid))
+        return read_proc_head(read_stat(pid))
     except psutil.NoSuchProcess:
         return None
 
 
 def _kernel_name(pid: int, name: str) -> str:
     """Return the kernel's name for a process: psutil lengthens one of 15 bytes from the command line."""
-    return name if len(name.encode("utf-8", "replace")) < 15 else text_or("/proc/%d/comm" % pid, name)
+    return name if len(name.encode("utf-8", "replace")) < 15 else read_text_or("/proc/%d/comm" % pid, name)

@@ -5,11 +5,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ..fact import Json, fact, with_timeout
+from ..fact import Json, read_fact, with_timeout
 from ..files import read_text
-from ..namespaces import namespace_pids
+from ..namespaces import read_namespace_pids
 from .proc_pid import ProcessStat
-from .process_fields import TICKS, proc_head, psutil_head
+from .process_fields import TICKS, read_proc_head, read_psutil_head
 
 _ENVIRON_KEYS = (
     *("GPULAUNCH_RUN_ID", "GPULAUNCH_SUPERVISOR", "GPULAUNCH_OUTPUT", "GPULAUNCH_REHEARSE"),
@@ -34,7 +34,7 @@ def process_row(stat: ProcessStat, gpu_files: Any, psutil: Any) -> Json | None:
     rewritten command lines by guess: those are read from /proc in any case.
     """
     try:
-        head = psutil_head(stat.pid, psutil) if psutil else proc_head(stat)
+        head = read_psutil_head(stat.pid, psutil) if psutil else read_proc_head(stat)
     except OSError:
         return None
     if head is None:
@@ -50,15 +50,15 @@ def process_row(stat: ProcessStat, gpu_files: Any, psutil: Any) -> Json | None:
         "tty": stat.tty,
         "environ": _calmly(stat, lambda: _environ_of(pid)),
         "gpu_files": gpu_files,
-        "wchan": fact(lambda: _wchan(pid)),
-        "namespace_pids": fact(lambda: namespace_pids(pid)),
-        "cwd": fact(lambda: os.readlink("/proc/%d/cwd" % pid)),
+        "wchan": read_fact(lambda: _wchan(pid)),
+        "namespace_pids": read_fact(lambda: read_namespace_pids(pid)),
+        "cwd": read_fact(lambda: os.readlink("/proc/%d/cwd" % pid)),
     }
 
 
 def _calmly(stat: ProcessStat, read: Callable[[], Any]) -> Any:
     """Read a process's memory; one in state D may hold the lock that this needs, so give up on it soon."""
-    return with_timeout(0.5, read) if stat.state == "D" else fact(read)
+    return with_timeout(0.5, read) if stat.state == "D" else read_fact(read)
 
 
 def _argv(pid: int) -> Any:

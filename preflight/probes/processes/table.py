@@ -4,9 +4,9 @@ import os
 from typing import Any
 
 from ..fact import Json, truncate
-from ..namespaces import namespace_pids, own_namespace, pid_is_taken
+from ..namespaces import is_pid_taken, read_namespace_pids, read_own_namespace
 from ..supervisor_mark import RunMark, parse_mark
-from ..users import user_name
+from ..users import read_user_name
 from .process_fields import import_psutil
 from .row import process_row
 from .walk import ProcessWalk
@@ -44,7 +44,7 @@ def _rows(walk: ProcessWalk, pids: set[int], psutil: Any) -> list[Json]:
 
 def _unread(pid: int, error: BaseException) -> Json:
     try:
-        user = user_name(os.stat("/proc/%d" % pid).st_uid)
+        user = read_user_name(os.stat("/proc/%d" % pid).st_uid)
     except OSError:
         user = ""
     return {"pid": pid, "user": user, "reason": truncate("%s: %s" % (type(error).__name__, error))}
@@ -53,7 +53,7 @@ def _unread(pid: int, error: BaseException) -> Json:
 def _supervisors(walk: ProcessWalk, rows: list[Json]) -> set[int]:
     """Return the live processes, and those above them, that rows name as their supervisor."""
     found: set[int] = set()
-    here = own_namespace("pid"), own_namespace("time")
+    here = read_own_namespace("pid"), read_own_namespace("time")
     marks = {parse_mark(row["environ"].get("GPULAUNCH_SUPERVISOR", "")) for row in rows}
     for mark in filter(None, marks):
         ours = (mark.pid_namespace, mark.time_namespace) == here
@@ -67,7 +67,7 @@ def _named_here(walk: ProcessWalk, mark: RunMark) -> list[int]:
     stat = walk.stats.get(mark.pid)
     if stat is not None:
         return [stat.pid] if stat.start_ticks == mark.start_ticks else []
-    if pid_is_taken(mark.pid):  # it is not gone for being hidden
+    if is_pid_taken(mark.pid):  # it is not gone for being hidden
         walk.unread.setdefault(mark.pid, OSError("it exists, but /proc does not show it"))
     return []
 
@@ -78,7 +78,7 @@ def _named_elsewhere(walk: ProcessWalk, mark: RunMark) -> list[int]:
     for stat in walk.stats.values():
         if stat.start_ticks == mark.start_ticks:
             try:
-                pids = namespace_pids(stat.pid)
+                pids = read_namespace_pids(stat.pid)
             except OSError:
                 continue
             if pids[-1] == mark.pid and len(pids) > 1:

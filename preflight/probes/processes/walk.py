@@ -3,9 +3,9 @@
 import os
 from typing import Any
 
-from ..fact import exception_reason
-from ..namespaces import proc_is_ours
-from .proc_pid import ProcessStat, gpu_devices, open_files, read_stat
+from ..fact import explain_exception
+from ..namespaces import is_own_proc
+from .proc_pid import ProcessStat, open_files, read_stat, select_gpu_devices
 
 
 class ProcessWalk:
@@ -18,7 +18,7 @@ class ProcessWalk:
         self.holders: dict[str, list[int]] = {}
         self.unreadable = False
         self.unread: dict[int, BaseException] = {}  # exists, and nothing can be said of it
-        if not proc_is_ours():
+        if not is_own_proc():
             raise OSError("/proc is that of another PID namespace, so what it says is of other processes")
         for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
             try:
@@ -38,16 +38,16 @@ class ProcessWalk:
             targets = open_files(self.stats[pid])
         except PermissionError as error:
             self.unreadable = True
-            self.gpu_files[pid] = exception_reason(error)
+            self.gpu_files[pid] = explain_exception(error)
             return
         except OSError:
             self.gpu_files[pid] = []
             return
         except Exception as error:  # of this process alone: the others are reported all the same
             self.unread[pid] = error
-            self.gpu_files[pid] = exception_reason(error)
+            self.gpu_files[pid] = explain_exception(error)
             return
-        self.gpu_files[pid] = gpu_devices(targets)
+        self.gpu_files[pid] = select_gpu_devices(targets)
         for target in targets & inodes:
             self.holders.setdefault(target, []).append(pid)
 

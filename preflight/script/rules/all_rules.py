@@ -16,7 +16,7 @@ MODULES = tuple(
 )
 
 
-def rule_codes() -> tuple[str, ...]:
+def list_rule_codes() -> tuple[str, ...]:
     """Return every rule's code, in order."""
     return tuple(sorted(RULES))
 
