@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from preflight.checks.finding import Problem, Severity
-from preflight.checks.holder_text import advise_on_holder, classify_by_pid, name_holder, same_process
+from preflight.checks.holder_text import advise_on_holder, classify_by_pid, find_process, name_holder
 from preflight.checks.registry import host_check
 from preflight.checks.unread_facts import judge_each_gpu, report_unreadable
 from preflight.decide.usable_gpus import GpuSelection
@@ -64,7 +64,7 @@ def exclusive_gpus_are_free(
             message = f"compute mode is {mode} with an MPS server: processes share it through MPS"
             yield Problem(message, "nothing to do", severity=Severity.INFO, gpu=gpu.index)
         elif holders:
-            seen = {p.pid: same_process(facts, gpu, known.get(p.pid)) for p in holders}
+            seen = {p.pid: find_process(facts, gpu, known.get(p.pid)) for p in holders}
             held = ", ".join(_named(p, seen[p.pid]) for p in holders)
             remedies = dict.fromkeys(_remedy(facts, gpu, item) for item in seen.values())
             yield Problem(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from preflight.checks.environment import LAUNCH_NEEDS
 from preflight.checks.finding import Problem, Severity, name_some
-from preflight.checks.install import find_launch_index, pip_command, torch_of_index
+from preflight.checks.install import find_launch_index, format_pip_command, format_torch_install
 from preflight.checks.registry import cluster_check
 from preflight.checks.versions import release
 from preflight.facts.host import HostFacts, PythonEnv
@@ -61,12 +61,12 @@ def _same_version(hosts: Hosts, name: str) -> str:
     wanted = max(counts, key=lambda version: (counts[version], release(version)), default="")
     words = f"{name}=={wanted}"
     if wanted and name == "torch" and (index := find_launch_index(hosts.values())):
-        words = torch_of_index({name: wanted}, index)
+        words = format_torch_install({name: wanted}, index)
         wanted = words.split()[0].partition("==")[2]
     typed: dict[str, list[str]] = {}
     for facts, python in pythons:
         if python.packages.get(name, "") != wanted:
-            typed.setdefault(pip_command(facts, python, words), []).append(facts.host)
+            typed.setdefault(format_pip_command(facts, python, words), []).append(facts.host)
     return "; ".join(f"on {name_some(names)}: {command}" for command, names in typed.items())
 
 

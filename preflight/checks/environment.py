@@ -64,7 +64,7 @@ def the_interpreter_is_new_enough(python: PythonEnv) -> Iterator[Problem]:
     )
 
 
-def lacking_packages(python: PythonEnv, job: Job) -> list[str]:
+def list_lacking_packages(python: PythonEnv, job: Job) -> list[str]:
     """Return the packages without which an interpreter cannot start the ranks of a job."""
     needed = LAUNCH_NEEDS if job.engine is None else job.engine.packages
     return [name for name in needed if name not in python.packages]
@@ -83,7 +83,7 @@ def the_launch_packages_are_installed(facts: HostFacts, python: PythonEnv, job: 
     `gpulaunch init --hosts HOST` finds the environments of a host.
     Source: distribution metadata (importlib.metadata); nothing is imported to find out.
     """
-    lacking = lacking_packages(python, job)
+    lacking = list_lacking_packages(python, job)
     spared = job.engine is None and lacking == ["accelerate"]
     if lacking:
         yield Problem(

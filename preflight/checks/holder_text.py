@@ -32,7 +32,7 @@ def classify_by_pid(facts: HostFacts, expect: Expect) -> dict[int, ClassifiedPro
     return {item.process.pid: item for item in classify_processes(facts, stopped_s=expect.stopped_s)}
 
 
-def same_process(facts: HostFacts, gpu: Gpu, item: ClassifiedProcess | None) -> ClassifiedProcess | None:
+def find_process(facts: HostFacts, gpu: Gpu, item: ClassifiedProcess | None) -> ClassifiedProcess | None:
     """Return the process that the driver means by its pid.
 
     In a container the pid may be of another namespace: then only who has the GPU open itself is meant.
@@ -41,7 +41,7 @@ def same_process(facts: HostFacts, gpu: Gpu, item: ClassifiedProcess | None) -> 
     return item if item is not None and (ours or gpu.index in item.held.gpus) else None
 
 
-def command_of(process: Process) -> str:
+def describe_command(process: Process) -> str:
     """Return what a process runs, its name where the command line is not known."""
     if isinstance(process.argv, Missing) or not process.argv:
         return process.comm
@@ -57,8 +57,8 @@ def name_holder(item: ClassifiedProcess) -> str:
 def describe_holder(item: ClassifiedProcess) -> str:
     """Return "pid 4242 (ana, 3 h old): python train.py; an orphan: its launcher is gone"."""
     process = item.process
-    who = f"pid {process.pid} ({process.user}, {round_duration(process.age_s)} old): {command_of(process)}"
-    return f"{who}; {_IS[item.kind]}: {', '.join(item.evidence)}"
+    who = f"pid {process.pid} ({process.user}, {round_duration(process.age_s)} old)"
+    return f"{who}: {describe_command(process)}; {_IS[item.kind]}: {', '.join(item.evidence)}"
 
 
 def advise_on_holder(facts: HostFacts, item: ClassifiedProcess, otherwise: str = _OTHER_GPUS) -> str:

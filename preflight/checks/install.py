@@ -27,11 +27,11 @@ def install_command(facts: HostFacts, python: PythonEnv, names: Sequence[str], *
     others = [name for name in names if index is None or name != "torch"]
     if python.managed and "accelerate" not in others:
         others.append("accelerate")
-    of_index = [torch_of_index(python.packages, index)] if index is not None else []
-    return pip_command(facts, python, *of_index, " ".join(others))
+    of_index = [format_torch_install(python.packages, index)] if index is not None else []
+    return format_pip_command(facts, python, *of_index, " ".join(others))
 
 
-def pip_command(facts: HostFacts, python: PythonEnv, *wanted: str) -> str:
+def format_pip_command(facts: HostFacts, python: PythonEnv, *wanted: str) -> str:
     """Return how pip installs on the host each of `wanted`, after what its interpreter lacks for that."""
     pip = f"{_VENV}/bin/python" if python.managed else quote_path(python.executable)
     steps = [*_preparation(facts, python), *(f"{pip} -m pip install {each}" for each in wanted if each)]
@@ -73,7 +73,7 @@ def find_launch_index(hosts: Iterable[HostFacts]) -> str:
     return find_wheel_index(known, oldest, machines.pop()) if release(oldest) and len(machines) == 1 else ""
 
 
-def torch_of_index(packages: Mapping[str, str], index: str) -> str:
+def format_torch_install(packages: Mapping[str, str], index: str) -> str:
     """Return pip's words for torch, and for what was built with it: their own release where the index has it.
 
     Another release would not fit the other hosts. A reinstallation also replaces what torch only needs.

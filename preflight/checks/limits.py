@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from preflight.checks.finding import Problem, Severity
 from preflight.checks.message_text import START_UP, format_gib
 from preflight.checks.registry import host_check
-from preflight.checks.unread_facts import unchecked
+from preflight.checks.unread_facts import report_unread
 from preflight.decide.usable_gpus import GpuSelection
 from preflight.facts.host import HostFacts, Limits
 from preflight.facts.missing import Missing
@@ -41,7 +41,7 @@ def shared_memory_is_enough(
     if not wanted:
         return
     if isinstance(limits.shm_free_mib, Missing):
-        yield unchecked("shared memory", limits.shm_free_mib)
+        yield report_unread("shared memory", limits.shm_free_mib)
     elif limits.shm_free_mib < wanted:
         total = limits.shm_total_mib
         size = max(16, -(-(wanted + (0 if isinstance(total, Missing) else total)) // 1024))

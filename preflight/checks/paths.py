@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from preflight.checks.finding import Problem, Severity, name_some
 from preflight.checks.message_text import START_UP, format_gib, quote_path
 from preflight.checks.registry import cluster_check, host_check
-from preflight.checks.unread_facts import fix_missing, unchecked
+from preflight.checks.unread_facts import fix_missing, report_unread
 from preflight.decide.input_paths import find_input_paths, resolve_host_path
 from preflight.decide.script_args import read_option_values
 from preflight.facts.host import HostFacts, Identity, PathFacts
@@ -105,7 +105,7 @@ def there_is_room(paths: tuple[PathFacts, ...], expect: Expect, job: Job) -> Ite
             continue
         where, subject = item.resolved or item.path, f"{item.role} {item.path}".strip()
         if isinstance(item.free_mib, Missing) and item.free_mib.code != "not-supported":
-            yield unchecked(f"free space at {where}", item.free_mib, subject)
+            yield report_unread(f"free space at {where}", item.free_mib, subject)
         full, stops = _full(item), item.role in needed
         short = f"{full} free at {where}" if full else _shortage(item, expect)
         if short:

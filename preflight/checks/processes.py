@@ -8,13 +8,13 @@ from preflight.checks.holder_text import (
     LEFT_OVER,
     advise_on_holder,
     classify_by_pid,
-    command_of,
+    describe_command,
     describe_holder,
-    same_process,
+    find_process,
 )
 from preflight.checks.message_text import format_gib, quote_path, round_duration
 from preflight.checks.registry import host_check
-from preflight.checks.unread_facts import is_container, judge_each_gpu, report_unreadable, unchecked
+from preflight.checks.unread_facts import is_container, judge_each_gpu, report_unread, report_unreadable
 from preflight.facts.gpu import ComputeProcess, Gpu, GpuClaim, GpuMemory
 from preflight.facts.host import HostFacts, Identity, ProcessTable
 from preflight.facts.missing import Missing
@@ -28,7 +28,7 @@ from preflight.probes.nvidia_smi.processes import is_mps_server
 
 def _alike(item: ClassifiedProcess) -> str:
     """Return what processes have in common that are reported as one."""
-    return f"{item.kind.value} {item.process.user} {command_of(item.process)}"
+    return f"{item.kind.value} {item.process.user} {describe_command(item.process)}"
 
 
 _JUST_ENDED_S = 5.0  # a younger dead process has just ended: its parent may be about to collect it
@@ -57,7 +57,7 @@ def the_gpus_are_free(facts: HostFacts, gpus: tuple[Gpu, ...], expect: Expect) -
                 reported.add(holder.pid)
                 if holder.pid not in known and is_mps_server(holder.name):
                     continue  # its clients are listed too, and hold what it lends them
-                yield from _holder(facts, gpu, holder, same_process(facts, gpu, known.get(holder.pid)))
+                yield from _holder(facts, gpu, holder, find_process(facts, gpu, known.get(holder.pid)))
         for item in known.values():
             if gpu.index in item.held.gpus and item.process.pid not in reported and item.kind in LEFT_OVER:
                 yield Problem(
@@ -275,7 +275,7 @@ def no_other_run_claims_the_gpus(facts: HostFacts, gpus: tuple[Gpu, ...]) -> Ite
     claims = facts.claims
     if isinstance(claims, Missing):
         if claims.code != "not-asked":  # a recording of a version without claims
-            yield unchecked("claims of other runs", claims)
+            yield report_unread("claims of other runs", claims)
         return
     for gpu in gpus:
         for claim in claims:

@@ -4,7 +4,7 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from preflight.checks.environment import lacking_packages
+from preflight.checks.environment import list_lacking_packages
 from preflight.checks.finding import Problem, Severity, name_some
 from preflight.checks.gpus import ON_THE_CPU
 from preflight.checks.install import install_command
@@ -134,7 +134,7 @@ def the_script_finds_what_it_imports(hosts: Mapping[str, HostFacts], job: Job) -
         if isinstance(python, Missing) or isinstance(python.absent_modules, Missing):
             continue  # ENV001 reports an interpreter that does not answer
         imports.append(host)
-        reported = {"torch", *lacking_packages(python, job)}  # by ENV002
+        reported = {"torch", *list_lacking_packages(python, job)}  # by ENV002
         for name in (one for one in python.absent_modules if one not in reported):
             lacking.setdefault(name, []).append(host)
     severity = Severity.WARNING if _looks_elsewhere(hosts, job) else None

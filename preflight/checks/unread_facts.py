@@ -14,7 +14,7 @@ from preflight.facts.missing import Missing
 REPORTED_ELSEWHERE = ("gpu-lost", "reset-required")  # one finding (GPU003), not one per value
 
 
-def unchecked(quantity: str, missing: Missing, subject: str = "") -> Problem:
+def report_unread(quantity: str, missing: Missing, subject: str = "") -> Problem:
     """Say that `quantity` could not be read."""
     message = f"{quantity} not checked: {missing.reason}"
     return Problem(message, fix_missing(missing), subject, Severity.UNKNOWN)
@@ -24,7 +24,7 @@ def report_unreadable(gpu: Gpu, quantity: str, missing: Missing) -> Iterator[Pro
     """Say that `quantity` of a GPU could not be read: nothing where GPUs of this kind do not have it."""
     if missing.code not in ("not-supported", *REPORTED_ELSEWHERE):
         is_blank = missing.code == "not-asked"
-        yield replace(unchecked(quantity, missing), gpu=gpu.index, not_collected=is_blank)
+        yield replace(report_unread(quantity, missing), gpu=gpu.index, not_collected=is_blank)
 
 
 def report_required(gpu: Gpu, quantity: str, missing: Missing) -> Iterator[Problem]:

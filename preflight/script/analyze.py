@@ -20,15 +20,15 @@ from preflight.facts.script import (
 )
 from preflight.frozen import dataclass
 from preflight.job import PRECISIONS
-from preflight.script.bounds import no_collections
+from preflight.script.bounds import pause_collector
 from preflight.script.interpreter.events import DeclaredOption, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.program import ProgramReader
-from preflight.script.interpreter.values import NONE, TRUE, Const, Device, text_of
+from preflight.script.interpreter.values import NONE, TRUE, Const, Device, as_text
 from preflight.script.libraries.call_table import LibraryModel
 from preflight.script.libraries.hf_arguments import TRL_DEFAULT_SINCE
-from preflight.script.libraries.lightning_size import lightning_size
-from preflight.script.libraries.training_step import trainings
+from preflight.script.libraries.lightning_size import parse_size
+from preflight.script.libraries.training_step import list_trainings
 from preflight.script.library_names import root_and_last
 from preflight.script.lint import LintResult, lint_for
 from preflight.script.parser_reader import read_parser
@@ -79,7 +79,7 @@ class _Collected:
     trained: dict[str, CodeLocation | None] = field(default_factory=dict)  # dtypes, each with its first place
 
 
-@no_collections()
+@pause_collector()
 def analyze_script(
     text: str,
     path: str,
@@ -179,7 +179,7 @@ def _collect(sources: Sources, text: str, path: str, target: RankTarget) -> _Col
         if handler is not None:
             handler(it, event, seen)
         seen.services.update(dict.fromkeys(find_services(it, event)))
-        for training in trainings(it, event):
+        for training in list_trainings(it, event):
             dtype = training.sure_dtype()
             if not training.doubtful:
                 name = dtype.name if dtype else ""
@@ -221,7 +221,7 @@ def _option(it: Interpreter, event: ScriptEvent, seen: _Collected) -> None:
         return
     flag = declared.long_flag
     meaning = declared.dest.replace("use_", "").removesuffix("_training")
-    default = text_of(declared.default) or ""
+    default = as_text(declared.default) or ""
     if declared.when_given is not None and meaning in PRECISIONS[1:]:
         seen.options[flag] = Option(flag, meaning, takes_value=False)
     elif declared.when_given is None and declared.dest in _VALUE_OPTIONS:
@@ -231,7 +231,7 @@ def _option(it: Interpreter, event: ScriptEvent, seen: _Collected) -> None:
 def _choices(event: ScriptEvent) -> tuple[str, ...]:
     given = event.call.get("choices") if event.call else None
     items = getattr(given, "items", ())
-    words = [text_of(item) for item in items] if isinstance(items, tuple) else []
+    words = [as_text(item) for item in items] if isinstance(items, tuple) else []
     return tuple(word for word in words if word)
 
 
@@ -241,7 +241,7 @@ def _accelerator(it: Interpreter, event: ScriptEvent, seen: _Collected) -> None:
     _placed(it, event, seen)
     requested = event.values.get("requested", NONE)
     option = _feeding_option(it, event, ("mixed_precision",))
-    value = text_of(requested) or ""
+    value = as_text(requested) or ""
     binding = requested != NONE and not option
     seen.sites.setdefault(event.place, PrecisionSite(event.place, "Accelerator", value, binding, option))
     if it.attr(event.ref, "sharded") == TRUE:
@@ -260,7 +260,7 @@ def _arguments(it: Interpreter, event: ScriptEvent, seen: _Collected) -> None:
         for word in ("fp16", "bf16"):
             flag = f"--{word}"
             seen.options.setdefault(flag, Option(flag, word, takes_value=True))
-        value = text_of(thing.get("requested")) or ""
+        value = as_text(thing.get("requested")) or ""
         seen.sites.setdefault(event.place, PrecisionSite(event.place, name, value, binding=False, option=""))
         return
     option = _feeding_option(it, event, ("fp16", "bf16"))
@@ -270,7 +270,7 @@ def _arguments(it: Interpreter, event: ScriptEvent, seen: _Collected) -> None:
     if implied and (have is None or have < TRL_DEFAULT_SINCE):
         requested = NONE
     why = "trl's default where bf16 is not given" if implied and requested != NONE else ""
-    value = text_of(requested) or ""
+    value = as_text(requested) or ""
     binding = requested != NONE and not option
     seen.sites.setdefault(event.place, PrecisionSite(event.place, name, value, binding, option, why))
 
@@ -280,12 +280,12 @@ def _lightning(it: Interpreter, event: ScriptEvent, seen: _Collected) -> None:
     thing = it.thing(event.ref)
     if thing is None:
         return
-    value = text_of(thing.get("mixed_precision")) or ""
+    value = as_text(thing.get("mixed_precision")) or ""
     given = event.values.get("given", NONE) != NONE
     why = "" if given else "Lightning's default where precision is not given"
     call = "Fabric" if thing.get("who") == Const("Fabric") else "Lightning's Trainer"
     if event.call is not None:
-        seen.lightning[event.place] = lightning_size(event.call, event.place, is_fabric=call == "Fabric")
+        seen.lightning[event.place] = parse_size(event.call, event.place, is_fabric=call == "Fabric")
     seen.sites.setdefault(
         event.place, PrecisionSite(event.place, call, value, binding=True, option="", why=why)
     )

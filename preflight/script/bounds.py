@@ -51,7 +51,7 @@ class WorkBudget:
 
 
 @contextmanager
-def no_collections() -> Iterator[None]:
+def pause_collector() -> Iterator[None]:
     """Keep the garbage collector from looking through trees and values: they hold no circles, and many items.
 
     As a decorator it outlives the function's own trees, so that the next collection does not meet them.
@@ -77,7 +77,7 @@ def is_small(value: Value) -> bool:
     return not isinstance(value, (Seq, Map, OneOf)) or value.weight < _PER_STEP
 
 
-def excess(value: Value) -> str:
+def describe_excess(value: Value) -> str:
     """Return in which way a value is too large to be held, "" when it is not."""
     if isinstance(value, Const):
         known = value.value
@@ -95,7 +95,7 @@ def excess(value: Value) -> str:
     return ""
 
 
-def weight(value: Value) -> int:
+def weigh_value(value: Value) -> int:
     """Return how many items a value has in all, long texts counted by their length."""
     if isinstance(value, (Seq, Map, OneOf)):
         return value.weight

@@ -11,7 +11,7 @@ from typing import Any
 
 from preflight.frozen import dataclass
 from preflight.job import DeepSpeedConfig
-from preflight.script.bounds import no_collections
+from preflight.script.bounds import pause_collector
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.program import ProgramReader
@@ -41,7 +41,7 @@ class ScriptConfig:
     config: DeepSpeedConfig | None = None
 
 
-@no_collections()
+@pause_collector()
 def find_script_config(text: str, path: str, args: tuple[str, ...] = ()) -> ScriptConfig | None:
     """Return the config that a script gives to DeepSpeed with these arguments, None where reading shows none.
 

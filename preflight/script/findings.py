@@ -36,6 +36,6 @@ class LintResult:
         return sum(finding.level is Level.ERROR for finding in self.findings)
 
 
-def places_of(found: Iterable[LintFinding]) -> set[tuple[str, CodeLocation]]:
+def list_places(found: Iterable[LintFinding]) -> set[tuple[str, CodeLocation]]:
     """Return where which rules find something."""
     return {(item.code, item.place) for item in found}

@@ -6,11 +6,11 @@ from functools import lru_cache, partial
 
 from preflight import regex as re
 from preflight.facts.script import CodeLocation
-from preflight.script.bounds import no_collections
+from preflight.script.bounds import pause_collector
 from preflight.script.findings import LintFinding as LintFinding  # noqa: PLC0414 - what lint() returns
 from preflight.script.findings import LintResult as LintResult  # noqa: PLC0414
-from preflight.script.findings import places_of
-from preflight.script.optional_branches import found_behind_options
+from preflight.script.findings import list_places
+from preflight.script.optional_branches import find_behind_options
 from preflight.script.rules.all_rules import RULES
 from preflight.script.rules.certainty import OF_OLD_GPUS, SEVERITY, concerns
 from preflight.script.rules.registry import Level, RuleHit
@@ -40,7 +40,7 @@ def lint(
     return lint_for(text, path, kinds, certain=known, find=find)
 
 
-@no_collections()
+@pause_collector()
 def lint_for(
     text: str,
     path: str,
@@ -80,7 +80,7 @@ def _judge(
         return _merged((kind,), (run,), certain=True)
 
     readings = _readings(targets, read)
-    with_switches = found_behind_options(targets[-1], readings[-1], read, findings)
+    with_switches = find_behind_options(targets[-1], readings[-1], read, findings)
     problems = readings[0].sources.problems
     alone = () if with_switches else _read_rest(readings, targets, read)
     for reading in readings:
@@ -88,9 +88,9 @@ def _judge(
     merged = _merged(targets, readings, certain=certain)
     merged += _disagreements(targets, readings, certain=certain)
     sources = readings[0].sources
-    worse = places_of([item for item in with_switches if item.level is not Level.INFO])
+    worse = list_places([item for item in with_switches if item.level is not Level.INFO])
     merged = [item for item in merged if (item.code, item.place) not in worse]
-    merged += [item for item in with_switches if (item.code, item.place) not in places_of(merged)]
+    merged += [item for item in with_switches if (item.code, item.place) not in list_places(merged)]
     merged += [*_notebook_lines(sources), *_newer_syntax(parser)]
     merged += _other_halves(merged)
     shown = [item for item in merged if not _ignored(item, sources)]

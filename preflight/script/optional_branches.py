@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from preflight.facts.script import CodeLocation
-from preflight.script.findings import LintFinding, places_of
+from preflight.script.findings import LintFinding, list_places
 from preflight.script.interpreter.switches import can_be_combined
 from preflight.script.rules.certainty import LOWER, OF_ALL_RANKS
 from preflight.script.rules.registry import Level
@@ -18,7 +18,7 @@ _OF_SCALERS = frozenset({"P116", "P119", "P128", "P129"})
 """Faults of what a scaler has scaled; an option that turns it on brings them with it."""
 
 
-def found_behind_options(
+def find_behind_options(
     target: RankTarget,
     plain: TargetRun,
     read: Callable[[RankTarget], TargetRun],
@@ -54,7 +54,7 @@ def found_behind_options(
     together = tuple(filter(can_be_combined, switches))
     more = more_with(together) if len(together) > 1 else None  # None: that shows nothing of each
     for flag in switches:
-        if more is not None and flag in together and places_of(more) <= found.keys():
+        if more is not None and flag in together and list_places(more) <= found.keys():
             continue  # most change nothing, and another has brought the rest
         for item in more_with((flag,)) or ():
             key = (item.code, item.place)

@@ -21,10 +21,10 @@ from preflight.script.parser_syntax import (
     find_argparse,
     find_constants,
     find_functions,
-    last_name,
+    find_names,
+    get_last_name,
+    list_outer_statements,
     may_leave,
-    names_in,
-    outer_statements,
     refuse_edited_command_line,
 )
 from preflight.script.syntax_trees import Parser, walk
@@ -122,10 +122,10 @@ class _Reader:
     def _find_relevant(self) -> frozenset[str]:
         """Return the names in the module that lead to a parser: it, or functions that make or use one."""
         found = {*self._makers, *self._module, *_BY_TEXT}
-        mentions = {name: names_in(node.body) for name, node in self._functions.items()}
+        mentions = {name: find_names(node.body) for name, node in self._functions.items()}
         assigned = [
-            (target.id, names_in([node.value]))
-            for node in outer_statements(self._tree)
+            (target.id, find_names([node.value]))
+            for node in list_outer_statements(self._tree)
             if isinstance(node, ast.Assign)
             for target in node.targets
             if isinstance(target, ast.Name)
@@ -146,7 +146,7 @@ class _Reader:
     def _names_of(self, node: ast.AST) -> set[str]:
         """Return the names in a node, looked for once: blocks within blocks ask often."""
         if id(node) not in self._known_names:
-            self._known_names[id(node)] = names_in([node])
+            self._known_names[id(node)] = find_names([node])
         return self._known_names[id(node)]
 
     # --- statements --------------------------------------------------------------------------
@@ -186,7 +186,7 @@ class _Reader:
         if self._matters([*inside, *filter(None, defaults), *node.decorator_list], names):
             raise Unproven
         if self._functions.get(node.name) is not node:
-            self._unread |= names_in(node.body)
+            self._unread |= find_names(node.body)
 
     def _if(self, node: ast.If, names: _Names) -> None:
         taken = self._decide(node.test, names)
@@ -211,7 +211,7 @@ class _Reader:
 
     def _try(self, node: ast.Try, names: _Names) -> None:
         """Follow `try: main()`, where no handler keeps the script alive after argparse has ended it."""
-        caught = names_in([item.type for item in node.handlers if item.type is not None])
+        caught = find_names([item.type for item in node.handlers if item.type is not None])
         bare = any(item.type is None for item in node.handlers)
         if bare or {"SystemExit", "BaseException"} & caught or len(node.body) != 1 or node.finalbody:
             raise Unproven
@@ -288,7 +288,7 @@ class _Reader:
         if isinstance(func, ast.Attribute) and ast.unparse(func) == "deepspeed.add_config_arguments":
             return self._add_of_deepspeed(node, names)
         reached = [self._value(item, names) for item in parts]
-        self._escape([] if last_name(func) in HARMLESS else reached)
+        self._escape([] if get_last_name(func) in HARMLESS else reached)
         if not isinstance(func, ast.Attribute | ast.Name) and self._matters([func], names):
             raise Unproven
         self._sure = self._sure and not may_leave(node)
@@ -338,7 +338,7 @@ class _Reader:
         parser, group = (owner.parser, owner.number) if isinstance(owner, _Group) else (owner, 0)
         parts = [*node.args, *(item.value for item in node.keywords)]
         leading = self._relevant - self._makers - self._module
-        if name != "parse_args" and not leading.isdisjoint(names_in(parts)):
+        if name != "parse_args" and not leading.isdisjoint(find_names(parts)):
             raise Unproven
         match name:
             case "add_argument":
@@ -376,7 +376,7 @@ class _Reader:
     ) -> _Value:
         """Follow a function of the script that is called; return what it returns."""
         spec = function.args
-        decorated = any(last_name(item) not in _SAME_FUNCTION for item in function.decorator_list)
+        decorated = any(get_last_name(item) not in _SAME_FUNCTION for item in function.decorator_list)
         yields = any(isinstance(item, ast.Yield | ast.YieldFrom) for item in walk(function))
         positional = [*spec.posonlyargs, *spec.args]
         if decorated or yields or None in named or len(given) > len(positional) or self._depth > _MAX_DEPTH:

@@ -16,7 +16,7 @@ HARMLESS = frozenset(
 
 def may_leave(node: ast.AST) -> bool:
     """Whether it may end a function or the script without an error."""
-    if not isinstance(node, ast.Call) or last_name(node.func) not in _EXITS:
+    if not isinstance(node, ast.Call) or get_last_name(node.func) not in _EXITS:
         return isinstance(node, ast.Return)
     code = node.args[0] if node.args else None
     return not isinstance(code, ast.Constant | ast.JoinedStr) or (
@@ -24,13 +24,13 @@ def may_leave(node: ast.AST) -> bool:
     )
 
 
-def last_name(node: ast.expr) -> str:
+def get_last_name(node: ast.expr) -> str:
     """Return `c` of `a.b.c`, of a call's function likewise."""
     node = node.func if isinstance(node, ast.Call) else node
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
-def names_in(nodes: Iterable[ast.AST]) -> set[str]:
+def find_names(nodes: Iterable[ast.AST]) -> set[str]:
     """Return the names that these nodes mention."""
     return {inner.id for node in nodes for inner in walk(node) if isinstance(inner, ast.Name)}
 
@@ -64,9 +64,9 @@ def refuse_edited_command_line(nodes: Iterable[ast.AST], modules: set[str]) -> N
             case ast.Attribute(value, name, context):
                 if name == "argv":
                     mentions.add(id(node))
-                if not isinstance(context, ast.Load) and names_in([value]) & modules:
+                if not isinstance(context, ast.Load) and find_names([value]) & modules:
                     raise Unproven
-            case ast.Call() if last_name(node.func) in HARMLESS:
+            case ast.Call() if get_last_name(node.func) in HARMLESS:
                 looks.update(map(id, node.args))
             case ast.FormattedValue(value) | ast.Subscript(value, _, ast.Load()):
                 looks.add(id(value))
@@ -78,7 +78,7 @@ def refuse_edited_command_line(nodes: Iterable[ast.AST], modules: set[str]) -> N
         raise Unproven
 
 
-def outer_statements(tree: ast.Module) -> list[ast.stmt]:
+def list_outer_statements(tree: ast.Module) -> list[ast.stmt]:
     """Return the statements of the module, those of its conditions included."""
     found = list(tree.body)
     for node in found:  # which grows

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from preflight import regex as re
 from preflight.facts.script import CodeLocation, ServiceUse
 from preflight.probes.logins import GATED
-from preflight.script.interpreter.arguments import given_words
+from preflight.script.interpreter.arguments import find_options
 from preflight.script.interpreter.branch_conditions import MAYBE, ONE_RANK, RANK_0
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import NONE, TRUE, Const
 from preflight.script.libraries.services import uses_wandb
-from preflight.script.rules.certainty import doubts_of
+from preflight.script.rules.certainty import list_doubts
 
 _REPORTS_TO_NONE = (5,)  # transformers from this version on, where nothing else is said
 _WANDB_ITSELF = re.compile(r"WANDB_(?:MODE|DISABLED|API_KEY)|wandb\.login\((?!\))|load_dotenv")
@@ -21,7 +21,7 @@ _HUB_ITSELF = re.compile(r"HF_TOKEN|HUGGING_?FACE_HUB_TOKEN|HF_HUB_OFFLINE|(?<!w
 
 def find_services(it: Interpreter, event: ScriptEvent) -> Iterator[ServiceUse]:
     """Yield what an event calls, where the launch surely comes upon it: which rank it is may be open."""
-    doubts = {*doubts_of(it, event.place)} - {MAYBE, ONE_RANK}
+    doubts = {*list_doubts(it, event.place)} - {MAYBE, ONE_RANK}
     if it.ways.open or doubts or any(loop.caught for loop in it.loops):
         return
     if event.name == "service":
@@ -33,7 +33,7 @@ def find_services(it: Interpreter, event: ScriptEvent) -> Iterator[ServiceUse]:
         if targets == NONE and version is not None and version < _REPORTS_TO_NONE:
             targets = Const("all")
         if it.attr(event.ref, "parsed") == TRUE:
-            targets = next((Const(word) for _, word in given_words(it.target.args, "report_to")), targets)
+            targets = next((Const(word) for _, word in find_options(it.target.args, "report_to")), targets)
         if it.attr(event.ref, "open") != TRUE and uses_wandb(targets):
             yield from _use(it, event.place, "report_to", first=True)
 
@@ -42,7 +42,7 @@ def find_services_in_args(it: Interpreter) -> Iterator[ServiceUse]:
     """Yield what the launch's own arguments name."""
     for name in (word.rpartition("=")[2] for word in it.target.args or ()):
         yield from _use(it, None, name) if GATED.match(name) else ()
-    if any(word.lower() != "false" for _, word in given_words(it.target.args, "push_to_hub")):
+    if any(word.lower() != "false" for _, word in find_options(it.target.args, "push_to_hub")):
         yield from _use(it, None, "push_to_hub", first=True)
 
 

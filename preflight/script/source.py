@@ -258,13 +258,13 @@ def _above(folder: str) -> str:
     return "" if above == "." else above
 
 
-def used_by_program(nodes: list[ast.AST]) -> frozenset[str] | None:
+def find_used_by_program(nodes: list[ast.AST]) -> frozenset[str] | None:
     """Return the names that a file reads, None where no part of it runs and calls only as the program."""
     body = cast("ast.Module", nodes[0]).body
     own = {node.name for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
     guards = [node for node in body if isinstance(node, ast.If) and "__name__" in ast.dump(node.test)]
-    has_main = any(own & used_names(walk(ast.Module(guard.body, []))) for guard in guards)
-    return used_names(nodes) if has_main else None
+    has_main = any(own & list_used_names(walk(ast.Module(guard.body, []))) for guard in guards)
+    return list_used_names(nodes) if has_main else None
 
 
 def _texts(nodes: Sequence[ast.AST]) -> frozenset[int]:
@@ -273,7 +273,7 @@ def _texts(nodes: Sequence[ast.AST]) -> frozenset[int]:
     return frozenset(line for node in texts for line in range(node.lineno, (node.end_lineno or 0) + 1))
 
 
-def all_names(nodes: Iterable[ast.AST]) -> frozenset[str]:
+def list_names(nodes: Iterable[ast.AST]) -> frozenset[str]:
     """Return the names that code uses, imports and passes by: no comment and no text."""
     names: set[str | None] = set()
     for node in nodes:
@@ -287,7 +287,7 @@ def all_names(nodes: Iterable[ast.AST]) -> frozenset[str]:
 _NAMING = {ast.Name: "id", ast.Attribute: "attr", ast.keyword: "arg", ast.arg: "arg"}
 
 
-def used_names(nodes: Iterable[ast.AST]) -> frozenset[str]:
+def list_used_names(nodes: Iterable[ast.AST]) -> frozenset[str]:
     """Return the names that a file reads, in strings too: some programs call a function by its name."""
     used = set()
     for node in nodes:

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
-from preflight.script.bounds import MAX_MODULE, MAX_WORDS, count_words, no_collections
+from preflight.script.bounds import MAX_MODULE, MAX_WORDS, count_words, pause_collector
 
 T = TypeVar("T")
 N = TypeVar("N", bound=ast.AST)
@@ -27,7 +27,7 @@ _BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
 ByKind = Mapping[type[ast.AST], list[Any]]
 
 
-def by_kind(nodes: Sequence[ast.AST]) -> ByKind:
+def group_by_kind(nodes: Sequence[ast.AST]) -> ByKind:
     """Return nodes by their kind; the first is of the first kind."""
     found: defaultdict[type[ast.AST], list[Any]] = defaultdict(list)
     for node in nodes:
@@ -70,7 +70,7 @@ class Parser:
             self._tighten(MAX_WORDS)
             if self._most_words > MAX_WORDS:
                 raise ValueError(f"too large: more than {MAX_WORDS} words and signs in all")
-            with no_collections():
+            with pause_collector():
                 tree = self._tree(path, text)
                 self._imports[id(tree)] = _imports(path, tree)
                 self._trees[path, text] = tree
@@ -124,12 +124,12 @@ class Parser:
     def find_by_kind(self, what: Callable[["ByKind"], T], tree: ast.AST) -> T:
         """Return what a function finds among those nodes sorted by kind, each kind in their order."""
         if (id(tree), what) not in self._found:
-            self._found[id(tree), what] = what(self.find(by_kind, tree))
+            self._found[id(tree), what] = what(self.find(group_by_kind, tree))
         return cast("T", self._found[id(tree), what])
 
     def of_kinds(self, tree: ast.AST, *kinds: type[N]) -> list[N]:
         """Return those of these nodes that are of some kinds, in no order between the kinds."""
-        found = self.find(by_kind, tree)
+        found = self.find(group_by_kind, tree)
         return cast("list[N]", [node for kind in kinds for node in found.get(kind, ())])
 
     def make(self, what: Callable[[str], T], text: str) -> T:

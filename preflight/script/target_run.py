@@ -9,12 +9,12 @@ from preflight.script.interpreter.branch_conditions import CPU, ONE_PROCESS, RAN
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.program import ProgramReader
-from preflight.script.interpreter.switches import closed_switches
+from preflight.script.interpreter.switches import list_closed_switches
 from preflight.script.interpreter.unreached_code import RemainderReader
 from preflight.script.interpreter.values import Value
 from preflight.script.libraries.call_table import LibraryModel
-from preflight.script.rules.certainty import OF_ALL_RANKS, SEVERITY, UNREAD, doubted
-from preflight.script.rules.registry import RuleHit, rules_of
+from preflight.script.rules.certainty import OF_ALL_RANKS, SEVERITY, UNREAD, apply_doubts
+from preflight.script.rules.registry import RuleHit, list_rules
 from preflight.script.source import Sources
 from preflight.script.target import RankTarget
 
@@ -62,10 +62,10 @@ def read_as(sources: Sources, text: str, path: str, target: RankTarget) -> Targe
         if event.name == "process group" and UNCALLED not in it.contexts:
             reading.grouped = True
         first_rank = RANK_0 in it.contexts
-        for code, judge in rules_of(event.name):
+        for code, judge in list_rules(event.name):
             if not (first_rank and code in OF_ALL_RANKS):
                 for hit in judge(it, event):
-                    _keep(reading.hits, code, doubted(it, hit, code))
+                    _keep(reading.hits, code, apply_doubts(it, hit, code))
 
     it = ProgramReader(sources, target, LibraryModel(), listen)
     it.run(source)
@@ -74,7 +74,7 @@ def read_as(sources: Sources, text: str, path: str, target: RankTarget) -> Targe
     listen(it, ScriptEvent("end", CodeLocation(path, 1)))
     reading.complete, reading.asked_gpu = it.complete, it.asked_gpu
     reading.excesses = tuple(it.excesses)
-    reading.switches = closed_switches(it)
+    reading.switches = list_closed_switches(it)
 
     def read_rest() -> list[str]:
         names = RemainderReader(it, source).read()

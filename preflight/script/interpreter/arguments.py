@@ -21,10 +21,10 @@ from preflight.script.interpreter.values import (
     Scalar,
     Seq,
     Value,
-    alternatives,
+    as_text,
     join,
+    list_values,
     place_of,
-    text_of,
 )
 from preflight.script.library_names import TRAINS
 
@@ -36,7 +36,7 @@ _SWITCHES = {"store_true": (FALSE, TRUE), "store_false": (TRUE, FALSE)}
 
 def add_argument(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """Note an option of a parser."""
-    names = [name for name in (text_of(item) for item in call.args) if name]
+    names = [name for name in (as_text(item) for item in call.args) if name]
     if not names or not isinstance(owner, Ref):
         return UNKNOWN
     thing = it.thing(owner)
@@ -59,10 +59,10 @@ def add_argument(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
 def _declared(names: list[str], call: Call) -> DeclaredOption:
     flags = tuple(name for name in names if name.startswith("-"))
     longest = next((name for name in flags if name.startswith("--")), (flags or names)[0])
-    dest = text_of(call.get("dest")) or longest.lstrip("-").replace("-", "_")
+    dest = as_text(call.get("dest")) or longest.lstrip("-").replace("-", "_")
     action = call.get("action")
     given = call.get("default")
-    switch = _SWITCHES.get(text_of(action) or "")
+    switch = _SWITCHES.get(as_text(action) or "")
     required = call.get("required") == TRUE or not flags
     if switch is not None:
         default = given or Const(switch[0].value, call.place)
@@ -70,7 +70,7 @@ def _declared(names: list[str], call: Call) -> DeclaredOption:
     if isinstance(action, ExternalName) and action.name == "argparse.BooleanOptionalAction":
         negative = tuple(f"--no-{flag[2:]}" for flag in flags if flag.startswith("--"))
         return DeclaredOption((*flags, *negative), dest, given or NONE, TRUE, "")
-    if text_of(action) == "store_const":
+    if as_text(action) == "store_const":
         return DeclaredOption(flags, dest, given or NONE, call.get("const") or NONE, "")
     typed = call.get("type")
     kind = (
@@ -82,8 +82,8 @@ def _declared(names: list[str], call: Call) -> DeclaredOption:
     if isinstance(default, Seq) and not default.items:
         default = Seq((), open=True)  # of which a launch gives some
     listed = call.get("choices")
-    choices = tuple(text_of(item) or "" for item in listed.items) if isinstance(listed, Seq) else ()
-    others = (word for word in choices if word != text_of(default) and _OF_TRAINING.search(word))
+    choices = tuple(as_text(item) or "" for item in listed.items) if isinstance(listed, Seq) else ()
+    others = (word for word in choices if word != as_text(default) and _OF_TRAINING.search(word))
     half = _half_choice(listed.items, default) if isinstance(listed, Seq) else ""
     return DeclaredOption(flags, dest, default, None, kind, next(others, ""), choices, half)
 
@@ -95,16 +95,16 @@ def _half_choice(items: tuple[Value, ...], default: Value) -> str:
     return halves[0][1] if halves and all(item != default for item, _ in halves) else ""
 
 
-def choosing_flag(it: Interpreter, value: Value, choice: str) -> str:
+def find_choosing_flag(it: Interpreter, value: Value, choice: str) -> str:
     """Return the option whose default a value is and that may be given `choice` instead, "" where none is."""
-    spots = [place_of(item) for item in alternatives(value)] if it.target.args is None else []
+    spots = [place_of(item) for item in list_values(value)] if it.target.args is None else []
     for declared in it.options.declared.values() if any(spot in it.options.places for spot in spots) else ():
         if choice in declared.choices and place_of(declared.default) in spots:
             return declared.flag
     return ""
 
 
-def with_parents(it: Interpreter, ref: Ref, _name: str, call: Call) -> None:
+def inherit_parents(it: Interpreter, ref: Ref, _name: str, call: Call) -> None:
     """ArgumentParser(parents=[...]): the options of those parsers, and their defaults, come first."""
     it.change(ref.id, argument_default=call.get("argument_default") or NONE)
     given = call.get("parents")
@@ -120,12 +120,12 @@ def with_parents(it: Interpreter, ref: Ref, _name: str, call: Call) -> None:
         it.change(ref.id, options=Seq(tuple(options)))
 
 
-def same_parser(_it: Interpreter, owner: Ref | Element, _call: Call) -> Value:
+def return_parser(_it: Interpreter, owner: Ref | Element, _call: Call) -> Value:
     """Groups are the parser, for what counts in this module."""
     return owner
 
 
-def exclusive_group(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
+def make_exclusive_group(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """Return a parser of its own for options of which one must be given; other groups are the parser."""
     if not isinstance(owner, Ref) or call.get("required", 0) != TRUE:
         return owner
@@ -151,7 +151,7 @@ def parse_args(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     return it.new(HeapObject("namespace", call.place, values))
 
 
-def command_line(it: Interpreter) -> Value | None:
+def build_command_line(it: Interpreter) -> Value | None:
     """Return sys.argv, None where the launch's arguments are not known."""
     return None if it.target.args is None else Seq((UNKNOWN, *map(Const, it.target.args)))
 
@@ -161,12 +161,12 @@ def _words(it: Interpreter, call: Call) -> list[str] | None:
     given = call.get("args", 0) or NONE
     if given == NONE:
         return None if it.target.args is None else list(it.target.args)
-    words = [text_of(item) for item in given.items] if isinstance(given, Seq) and not given.open else [None]
+    words = [as_text(item) for item in given.items] if isinstance(given, Seq) and not given.open else [None]
     known = [word for word in words if word is not None]
     return known if len(known) == len(words) else None
 
 
-def words_left(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
+def list_words_left(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """Return the words that a parser does not take as options or their values."""
     thing, words = it.thing(owner), _words(it, call)
     if words is None:
@@ -205,9 +205,9 @@ def _values(it: Interpreter, thing: HeapObject | None, given: list[str] | None) 
         default = thing.get(f"default:{declared.dest}", declared.default) if thing else declared.default
         if given is None and declared.group and declared.group not in chosen:
             default = _of_group(declared, default, trains=declared.group in trains)
-        value = option_value(declared, default, given, it.target.switches)
+        value = decide_option(declared, default, given, it.target.switches)
         suppressed = thing is not None and thing.get("argument_default") == _ABSENT
-        if value == _ABSENT or (suppressed and NONE in alternatives(value)):
+        if value == _ABSENT or (suppressed and NONE in list_values(value)):
             continue
         # What torch.distributed.launch and deepspeed pass to each rank.
         of_rank = declared.is_local_rank() and given is None and it.target.world > 1
@@ -241,7 +241,7 @@ def add_parser(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """Return the parser of one command."""
     name = call.get("name", 0) or UNKNOWN
     made = it.new(HeapObject("parser", call.place))
-    with_parents(it, made, "", call)
+    inherit_parents(it, made, "", call)
     held = it.attr(owner, "commands", Seq(()))
     if isinstance(owner, Ref) and isinstance(held, Seq):
         it.work.add(len(held.items) // 4)
@@ -254,20 +254,20 @@ def _of_commands(it: Interpreter, commands: HeapObject, given: list[str] | None)
     held = commands.get("commands", Seq(()))
     rows = [row.items for row in held.items if isinstance(row, Seq)] if isinstance(held, Seq) else []
     if given is not None:
-        chosen = [row for word in given for row in rows if text_of(row[0]) == word][:1]
+        chosen = [row for word in given for row in rows if as_text(row[0]) == word][:1]
     else:
-        chosen = [row for row in rows if TRAINS.search(text_of(row[0]) or "")] or rows
+        chosen = [row for row in rows if TRAINS.search(as_text(row[0]) or "")] or rows
     found: dict[str, list[Value]] = {}
     for _, parser in chosen:
         for name, value in _values(it, it.thing(parser), given).items():
             found.setdefault(name, []).append(value)
-    dest = text_of(commands.get("dest"))
+    dest = as_text(commands.get("dest"))
     if dest is not None and chosen:
         found[dest] = [name for name, _ in chosen]
     return {name: join(values) for name, values in found.items()}
 
 
-def option_value(
+def decide_option(
     declared: DeclaredOption, default: Value, given: list[str] | None, switches: tuple[str, ...]
 ) -> Value:
     """Return what an option has: what is given, or its default."""
@@ -292,7 +292,7 @@ def option_value(
 
 
 def _converted(kind: str, value: Value) -> Value:
-    text = text_of(value)
+    text = as_text(value)
     if text is None:
         return value
     try:
@@ -312,16 +312,16 @@ def _converted(kind: str, value: Value) -> Value:
     return join((value, UNKNOWN)) if kind not in ("lambda", "") else value
 
 
-def given_switch(args: tuple[str, ...] | None, name: str) -> Value | None:
+def find_switch(args: tuple[str, ...] | None, name: str) -> Value | None:
     """Return what `--name`, `--name True`, `--name=false` or `--no_name` says, None when it is not given."""
     result: Value | None = None
-    for spelled, following in given_words(args, name, f"no_{name}"):
+    for spelled, following in find_options(args, name, f"no_{name}"):
         off = spelled != name
         result = Const((following.lower() in ("false", "0", "no")) == off) if following else Const(not off)
     return result
 
 
-def given_words(args: tuple[str, ...] | None, *names: str) -> Iterator[tuple[str, str]]:
+def find_options(args: tuple[str, ...] | None, *names: str) -> Iterator[tuple[str, str]]:
     """Yield how each of some options is spelled where it is given, and the word behind it, "" for none."""
     for index, word in enumerate(args or ()):
         flag, equals, text = word.partition("=")

@@ -6,7 +6,7 @@ from functools import reduce
 
 from preflight.script.interpreter import classes
 from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
-from preflight.script.interpreter.rank_values import of_ranks
+from preflight.script.interpreter.rank_values import split_by_rank
 from preflight.script.interpreter.values import (
     UNKNOWN,
     Class,
@@ -20,9 +20,9 @@ from preflight.script.interpreter.values import (
     Seq,
     Unknown,
     Value,
-    alternatives,
     join,
-    own_attribute,
+    list_values,
+    rename_attribute,
 )
 
 
@@ -39,7 +39,7 @@ def assign(it: Interpreter, target: ast.expr, value: Value) -> None:
         if isinstance(whole, Map):  # of EasyDict and the like: an attribute is an entry
             _set_entry(it, target, whole, Const(target.attr), value)
             return
-        for owner in alternatives(whole):
+        for owner in list_values(whole):
             set_attribute(it, owner, target.attr, value, target)
     elif isinstance(target, ast.Subscript):
         _set_item(it, target, value)
@@ -106,7 +106,7 @@ def begin_list(it: Interpreter, target: ast.expr, value: Value) -> None:
 
 
 def _unpack(it: Interpreter, targets: list[ast.expr], value: Value) -> None:
-    value = classes.items_of(it, value) or value
+    value = classes.list_fields(it, value) or value
     if isinstance(value, OneOf) and all(isinstance(item, Seq) for item in value.values):
         rows = [item.items for item in value.values if isinstance(item, Seq)]
         if all(len(row) == len(targets) for row in rows):
@@ -138,7 +138,7 @@ def set_attribute(it: Interpreter, owner: Value, name: str, value: Value, node: 
     if isinstance(owner, (Ref, Element, ExternalName)):
         it.library.assign(it, owner, name, value, it.place(node))
     if isinstance(owner, Ref):
-        it.change(owner.id, **{own_attribute(name) if it.kind(owner) == "model" else name: value})
+        it.change(owner.id, **{rename_attribute(name) if it.kind(owner) == "model" else name: value})
     elif isinstance(owner, Class) and owner.key in it.classes:
         # Of all paths and calls, before and after: either value may be the one.
         before = next((info.names[name] for info in it.mro(owner.key) if name in info.names), UNKNOWN)
@@ -161,7 +161,7 @@ def _widened(one: Map, other: Map, *, first: bool | None = None) -> Map:
     items = {**dict(other.items), **dict(one.items)}
     for key, there in other.items:
         here = items[key]
-        items[key] = join((here, there)) if first is None else of_ranks(here, there, first=first)
+        items[key] = join((here, there)) if first is None else split_by_rank(here, there, first=first)
     return Map(tuple(items.items()), one.open or other.open, {**one.places, **other.places})
 
 
@@ -219,7 +219,7 @@ def delete_item(it: Interpreter, target: ast.Subscript) -> None:
 
 def _whole_map(value: Value) -> Value:
     """Return the dict that has what each of several has that a value may be; any other value as it is."""
-    items = alternatives(value)
+    items = list_values(value)
     maps = [item for item in items if isinstance(item, Map)]
     if len(maps) == 2 and isinstance(value, OneOf) and value.held:
         return _widened(*maps, first=value.held.get(maps[0]))

@@ -10,7 +10,7 @@ from typing import Any
 from preflight.script.interpreter import calls, classes
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
-from preflight.script.interpreter.rank_values import of_each
+from preflight.script.interpreter.rank_values import map_alternatives
 from preflight.script.interpreter.values import (
     MAX_ALTERNATIVES,
     MODEL_FACTS,
@@ -33,9 +33,9 @@ from preflight.script.interpreter.values import (
     Seq,
     Unknown,
     Value,
+    as_text,
     is_by_rank,
-    own_attribute,
-    text_of,
+    rename_attribute,
 )
 from preflight.script.library_names import MODULE_API
 
@@ -94,9 +94,9 @@ def _plain_method(
         own = _of_member(it, owner, name, node)
         if own is not None:
             return own
-    if name == "parent" and (text := text_of(owner)) is not None:
+    if name == "parent" and (text := as_text(owner)) is not None:
         return Const(str(PurePosixPath(text).parent))
-    if name == "parents" and (text := text_of(owner)) is not None:
+    if name == "parents" and (text := as_text(owner)) is not None:
         folders = islice(PurePosixPath(text).parents, MAX_ALTERNATIVES)
         return Seq(tuple(Const(str(folder)) for folder in folders), open=True)
     return ExternalName(f"value.{name}")  # called with its owner in place by `calling`
@@ -120,7 +120,7 @@ def _of_member(it: Interpreter, member: Const, name: str, node: ast.AST) -> Valu
     return None
 
 
-def fields_as_map(thing: HeapObject | None) -> Value:
+def map_fields(thing: HeapObject | None) -> Value:
     """Return `vars(thing)`: the attributes that reading knows, of what may have more."""
     if thing is None:
         return UNKNOWN
@@ -160,8 +160,8 @@ def _thing_attribute(it: Interpreter, owner: Ref, name: str, node: ast.AST) -> V
     if of_wrapper and isinstance(node, ast.Attribute):
         values = {"owner": Const(ast.unparse(node.value)), "shared": Const(owner.shared)}
         it.emit(ScriptEvent("wrapper attribute", it.place(node), owner.id, None, name, values))
-    if name in MODEL_FACTS and own_attribute(name) in thing.attrs:
-        return thing.attrs[own_attribute(name)]
+    if name in MODEL_FACTS and rename_attribute(name) in thing.attrs:
+        return thing.attrs[rename_attribute(name)]
     if name in thing.attrs:
         return thing.attrs[name]
     of_class = thing.attrs.get("__class__")
@@ -178,7 +178,7 @@ def _thing_attribute(it: Interpreter, owner: Ref, name: str, node: ast.AST) -> V
                 bound = Func(value.key, value.frame, owner)
                 return _property(it, owner, name, bound, node) if _is_property(it, value) else bound
     if name == "__dict__" and thing.kind in ("instance", "namespace"):
-        return fields_as_map(thing)
+        return map_fields(thing)
     made = thing.kind == "instance" and classes.call_method(it, owner, "__getattr__", node, Const(name))
     return made or it.library.attribute(it, owner, name)
 
@@ -192,13 +192,13 @@ def _property(it: Interpreter, owner: Ref, name: str, method: Func, node: ast.AS
     value = calls.call_function(it, method, unwrap_value(it, node, ()))
     info = it.functions[method.key]
     if ExternalName("functools.cached_property") in info.decorators and not isinstance(value, Unknown):
-        it.change(owner.id, **{own_attribute(name) if it.kind(owner) == "model" else name: value})
+        it.change(owner.id, **{rename_attribute(name) if it.kind(owner) == "model" else name: value})
     return value
 
 
-def member(it: Interpreter, owner: Class, key: Value, node: ast.AST) -> Value:
+def subscript_class(it: Interpreter, owner: Class, key: Value, node: ast.AST) -> Value:
     """Color["RED"] of an Enum; brackets behind another class make a type."""
-    name = text_of(key)
+    name = as_text(key)
     return (
         _class_attribute(it, owner, name, node) if name is not None and classes.is_enum(it, owner) else owner
     )
@@ -207,7 +207,9 @@ def member(it: Interpreter, owner: Class, key: Value, node: ast.AST) -> Value:
 _ATTRIBUTES: dict[type[Any], Callable[[Interpreter, Any, str, ast.AST], Value]] = {
     ExternalName: _external_attribute,
     Ref: _thing_attribute,
-    OneOf: lambda it, owner, name, node: of_each(owner, lambda item: get_attribute(it, item, name, node)),
+    OneOf: lambda it, owner, name, node: map_alternatives(
+        owner, lambda item: get_attribute(it, item, name, node)
+    ),
     Module: _module_attribute,
     Class: _class_attribute,
     Func: _function_attribute,

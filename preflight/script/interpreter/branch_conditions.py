@@ -116,7 +116,7 @@ def _named(node: ast.AST) -> str:
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
-def branch_places(test: ast.expr) -> tuple[str, str]:
+def find_branch_places(test: ast.expr) -> tuple[str, str]:
     """Return where the body and the `else` of a condition run: one of the names above, or "" for everywhere.
 
     Only whole conditions count, and parts: where `a and b` holds both do, where `a or b` does not neither.
@@ -131,7 +131,7 @@ def branch_places(test: ast.expr) -> tuple[str, str]:
     return (one, "") if isinstance(getattr(test, "op", None), ast.And) else ("", other)
 
 
-def places_by_rank(test: ast.expr, places: tuple[str, str]) -> tuple[str, str]:
+def mark_rank_places(test: ast.expr, places: tuple[str, str]) -> tuple[str, str]:
     """Return where the branches of a condition run, with what may depend on the rank."""
     if all(places) or not asks_rank(test):
         return places
@@ -152,9 +152,9 @@ def _names(test: ast.expr) -> str:
     return names
 
 
-def places_of(node: ast.If, lines: Sequence[str]) -> tuple[str, str]:
+def find_if_places(node: ast.If, lines: Sequence[str]) -> tuple[str, str]:
     """Return where the body and the `else` run: beside the branch of several ranks is that of one."""
-    body, other = branch_places(node.test)
+    body, other = find_branch_places(node.test)
     asks_ranks = _OF_SWITCHES.search(_names(node.test)) is not None
     of_ranks = tuple(
         is_of_ranks(branch, "", lines) or (asks_ranks and _names_own_rank(branch))
@@ -164,7 +164,7 @@ def places_of(node: ast.If, lines: Sequence[str]) -> tuple[str, str]:
         other = other or ONE_RANK
     elif of_ranks == (False, True) and not other:
         body = body or ONE_RANK
-    return places_by_rank(node.test, (body, other))
+    return mark_rank_places(node.test, (body, other))
 
 
 def _places(text: str) -> tuple[str, str]:

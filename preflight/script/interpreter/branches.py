@@ -11,22 +11,22 @@ from preflight.script.interpreter.branch_conditions import (
     ONE_PROCESS,
     OTHER_RANKS,
     RANK_0,
-    branch_places,
-    places_by_rank,
-    places_of,
+    find_branch_places,
+    find_if_places,
+    mark_rank_places,
 )
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.rank_values import (
     PARTED,
     RANKS,
-    asked,
+    answer_by_rank,
     forget_choice,
-    of_ranks,
+    split_by_rank,
     without_contradiction,
 )
 from preflight.script.interpreter.scaled_branches import enter_branch, leave_branches
 from preflight.script.interpreter.state import Meet, State, merge_states
-from preflight.script.interpreter.values import NONE, Const, RankValue, Value, join, may_be_rank, truth
+from preflight.script.interpreter.values import NONE, Const, RankValue, Value, as_bool, join, may_be_rank
 
 OF_RANKS = frozenset({RANK_0, OTHER_RANKS, BY_RANK})
 
@@ -36,12 +36,12 @@ def read_if(it: Interpreter, node: ast.If) -> None:
     parted = len(it.notes.get(PARTED, ()))
     value = it.evaluate(node.test)
     forget_choice(it, parted, node.body)
-    known = truth(value)
+    known = as_bool(value)
     if known is not None:
         _known_branch(it, node, known=known)
         return
     if id(node) not in it.branch_places:
-        it.branch_places[id(node)] = places_of(node, it.source.lines)
+        it.branch_places[id(node)] = find_if_places(node, it.source.lines)
     there, elsewhere = _by_value(value, it.branch_places[id(node)])
     other = it.state.fork()
     maybe = "" if it.loop_depth else MAYBE  # what one turn of a loop leaves out is done in another
@@ -102,7 +102,7 @@ def _says_who_goes_on(test: ast.expr, value: Value, there: str, elsewhere: str) 
 
 def _meet_of_ranks(place: str) -> tuple[Meet, ...]:
     """Return how paths meet of which the first is that of rank 0, or that of the others; () for any two."""
-    return (partial(of_ranks, first=place == RANK_0),) if place in _BY_FIRST else ()
+    return (partial(split_by_rank, first=place == RANK_0),) if place in _BY_FIRST else ()
 
 
 def merge_ways_out(it: Interpreter, body: list[ast.stmt], returns: list[tuple[Value, State, Value]]) -> Value:
@@ -112,7 +112,7 @@ def merge_ways_out(it: Interpreter, body: list[ast.stmt], returns: list[tuple[Va
     partings = [it.partings.pop(id(item)) for item in body if id(item) in it.partings]
     for number, kept in partings if len(ways) > 1 else ():
         gone, rest = ways[number], [*ways[:number], *ways[number + 1 :]]
-        meet = partial(of_ranks, first=kept == RANK_0)
+        meet = partial(split_by_rank, first=kept == RANK_0)
         it.state = merge_states([merge_states([state for _, state, _ in rest]), gone[1]], meet)
         return result if type(result) is RankValue else meet(join(value for value, _, _ in rest), gone[0])
     it.state = merge_states([state for _, state, _ in ways])
@@ -121,7 +121,7 @@ def merge_ways_out(it: Interpreter, body: list[ast.stmt], returns: list[tuple[Va
 
 def _by_value(value: Value, places: tuple[str, str]) -> tuple[str, str]:
     """Return where the branches of a condition of this value run, else by its text."""
-    value = asked(value)
+    value = answer_by_rank(value)
     if isinstance(value, RankValue) and value.first is not None:
         there, elsewhere = (RANK_0, OTHER_RANKS) if value.first else (OTHER_RANKS, RANK_0)
         return there if value.sure is not False else BY_RANK, elsewhere if value.sure is not True else BY_RANK
@@ -135,14 +135,14 @@ def is_of_several(it: Interpreter, op: ast.boolop, part: ast.expr) -> bool:
     if it.target.processes == 1:
         return False
     if id(part) not in it.branch_places:
-        it.branch_places[id(part)] = branch_places(part)
+        it.branch_places[id(part)] = find_branch_places(part)
     return it.branch_places[id(part)][isinstance(op, ast.And)] == ONE_PROCESS
 
 
 def place_of_turns(it: Interpreter, test: ast.expr, value: Value) -> str:
     """Return which ranks come to the turns of `while rank == 0:`, "" where all may."""
     if id(test) not in it.branch_places:
-        it.branch_places[id(test)] = branch_places(test)
+        it.branch_places[id(test)] = find_branch_places(test)
     place = _by_value(value, it.branch_places[id(test)])[0]
     return place if place in (RANK_0, OTHER_RANKS) else ""
 
@@ -158,7 +158,11 @@ def read_choice(it: Interpreter, node: ast.IfExp, value: Value) -> Value:
         it.contexts += [place] if place in OF_RANKS else []
         found.append(it.evaluate(part))
         del it.contexts[depth:]
-    return of_ranks(found[0], found[1], first=placed[0] == RANK_0) if placed[0] in _BY_FIRST else join(found)
+    return (
+        split_by_rank(found[0], found[1], first=placed[0] == RANK_0)
+        if placed[0] in _BY_FIRST
+        else join(found)
+    )
 
 
 def read_rest(it: Interpreter, op: ast.boolop, before: list[tuple[ast.expr, Value]], part: ast.expr) -> Value:
@@ -169,7 +173,7 @@ def read_rest(it: Interpreter, op: ast.boolop, before: list[tuple[ast.expr, Valu
     depth = len(it.contexts)
     for test, value in before:
         if id(test) not in it.branch_places:
-            it.branch_places[id(test)] = branch_places(test)
+            it.branch_places[id(test)] = find_branch_places(test)
         place = _by_value(value, it.branch_places[id(test)])[isinstance(op, ast.Or)]
         it.contexts += [place] if place in (RANK_0, OTHER_RANKS) else []
     rest = it.evaluate(part)
@@ -196,7 +200,7 @@ def _known_branch(it: Interpreter, node: ast.If, *, known: bool) -> None:
     if without and body:
         it.options.defaults[it.source.path, body[0].lineno, body[-1].end_lineno or 0] = without
         switches.note_derived(it, body, without)
-    ends = ways_out(it)
+    ends = count_ways_out(it)
     before = it.state.fork() if _may_raise(body) else None
     outer_guard = it.guard
     it.guard = it.place(node) if place == RANK_0 else outer_guard
@@ -206,7 +210,7 @@ def _known_branch(it: Interpreter, node: ast.If, *, known: bool) -> None:
     it.execute(body)
     del it.contexts[depth:inside]  # what holds behind it is kept: all take this branch
     it.guard = outer_guard
-    if before is not None and it.state.dead and ways_out(it) == ends:
+    if before is not None and it.state.dead and count_ways_out(it) == ends:
         it.state = before
         _give_asked(it, node.test, known=known)
         it.execute(other)
@@ -220,7 +224,7 @@ def _is_no_rank(it: Interpreter, test: ast.expr) -> bool:
     return isinstance(value, Const) and isinstance(value.value, bool)
 
 
-def ways_out(it: Interpreter) -> tuple[int, int, int]:
+def count_ways_out(it: Interpreter) -> tuple[int, int, int]:
     """Return how often a path has left its function or a turn of its loop: one that raises has not."""
     return len(it.ways.returns), len(it.ways.breaks), len(it.ways.continues)
 
@@ -236,7 +240,7 @@ def _give_asked(it: Interpreter, test: ast.expr, *, known: bool) -> None:
 def _known_places(it: Interpreter, node: ast.If | ast.IfExp) -> tuple[str, str]:
     """Return where the branches of a condition run by what it asks, whatever defaults answer."""
     if id(node.test) not in it.branch_places:
-        it.branch_places[id(node.test)] = places_by_rank(node.test, branch_places(node.test))
+        it.branch_places[id(node.test)] = mark_rank_places(node.test, find_branch_places(node.test))
     return it.branch_places[id(node.test)]
 
 

@@ -6,12 +6,22 @@ from pathlib import PurePosixPath
 from preflight.script.bounds import MAX_TEXT
 from preflight.script.interpreter import written_files
 from preflight.script.interpreter.assignments import insert, put_back
-from preflight.script.interpreter.config_files import loaded
+from preflight.script.interpreter.config_files import load_config
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.rank_values import picked
-from preflight.script.interpreter.string_formats import formatted, joined
-from preflight.script.interpreter.values import NONE, UNKNOWN, Const, Map, Seq, Value, join, merged, of_pairs
+from preflight.script.interpreter.rank_values import pick_key
+from preflight.script.interpreter.string_formats import format_text, join_text
+from preflight.script.interpreter.values import (
+    NONE,
+    UNKNOWN,
+    Const,
+    Map,
+    Seq,
+    Value,
+    build_map,
+    join,
+    merge_maps,
+)
 
 
 def call_builtin_method(it: Interpreter, owner: Value, name: str, seen: Call) -> Value:
@@ -84,9 +94,9 @@ def _text_method(owner: Const, text: str, name: str, seen: Call) -> Value:
         return owner  # of a path, which its text represents
     if name == "format":
         rest = seen.open and any(isinstance(item, ast.Starred) for item in seen.node.args)
-        return UNKNOWN if rest else formatted(text, seen.args, seen.named(), seen.place)
+        return UNKNOWN if rest else format_text(text, seen.args, seen.named(), seen.place)
     if name == "join":
-        return joined(text, seen.first)
+        return join_text(text, seen.first)
     given = [item.value for item in seen.args if isinstance(item, Const)]
     if name not in _TEXT_METHODS | _PATH_PARTS or len(given) != len(seen.args) or seen.kwargs or seen.open:
         return UNKNOWN
@@ -112,7 +122,7 @@ def _entry(section: Value, option: Value) -> Value | None:
 
 def _map_method(it: Interpreter, owner: Map, name: str, seen: Call) -> Value:
     if name.startswith("read"):  # of configparser: read(), read_file(), read_dict()
-        _rebind(it, seen, merged(owner, of_pairs(loaded(it, seen.first))))
+        _rebind(it, seen, merge_maps(owner, build_map(load_config(it, seen.first))))
         return NONE
     key = seen.get("key", 0)
     if name in ("get", "pop", "setdefault") and key is not None:
@@ -128,10 +138,10 @@ def _map_method(it: Interpreter, owner: Map, name: str, seen: Call) -> Value:
                 places = {**owner.places, key.value: seen.place}
                 _rebind(it, seen, Map((*owner.items, (key.value, fallback)), owner.open, places))
             return join((fallback, UNKNOWN)) if owner.open else fallback
-        return picked(key, owner, fallback)
+        return pick_key(key, owner, fallback)
     if name == "update":
-        given = of_pairs(seen.args[0]) if seen.args else Map(())
-        both = merged(merged(owner, given), seen.named())
+        given = build_map(seen.args[0]) if seen.args else Map(())
+        both = merge_maps(merge_maps(owner, given), seen.named())
         _rebind(it, seen, Map(both.items, both.open or seen.open, both.places))
         return NONE
     if name in _COPIES:

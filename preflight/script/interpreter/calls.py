@@ -19,7 +19,7 @@ from preflight.script.interpreter import (
 from preflight.script.interpreter.call_cache import SAME, is_plain
 from preflight.script.interpreter.events import THROUGH, Call, FuncInfo, Loop
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.scaled_branches import scales, scales_loss
+from preflight.script.interpreter.scaled_branches import is_scaling, scales_loss
 from preflight.script.interpreter.state import WaysOut
 from preflight.script.interpreter.values import (
     NONE,
@@ -38,8 +38,8 @@ from preflight.script.interpreter.values import (
     Seq,
     Unknown,
     Value,
-    alternatives,
     join,
+    list_values,
 )
 
 _MAX_DEPTH = 12  # calls in one another that are followed
@@ -70,7 +70,7 @@ def call(it: Interpreter, node: ast.Call) -> Value:
     kind = type(func)
     kept = isinstance(func, ExternalName) and func.name in _KEPT
     seen = read_arguments(it, node, passes=kind is Func or kind is Class or kept)
-    if name == "backward" and kind is Unknown and scales(node):
+    if name == "backward" and kind is Unknown and is_scaling(node):
         if scales_loss(node):
             it.state.scaled = True
             it.note("scaler", seen.place)
@@ -82,12 +82,12 @@ def call(it: Interpreter, node: ast.Call) -> Value:
     if name == "step" and isinstance(func, Func):
         it.library.own_step(it, func.bound, seen)
     result = invoke(it, func, seen)
-    return rank_values.given_by(it, func, seen, result)
+    return rank_values.mark_rank_result(it, func, seen, result)
 
 
 def _is_scaled(it: Interpreter, node: ast.expr) -> bool:
     """Whether this may be what a GradScaler gave for a loss."""
-    return any(isinstance(item, Map) and item.get("__scaled__") for item in alternatives(it.evaluate(node)))
+    return any(isinstance(item, Map) and item.get("__scaled__") for item in list_values(it.evaluate(node)))
 
 
 def invoke(it: Interpreter, func: Value, seen: "Call") -> Value:
@@ -121,12 +121,12 @@ def _invoke_other(it: Interpreter, func: Value, seen: "Call") -> Value:
     elif not isinstance(func, (Element, Dtype)):  # torch.cuda.FloatTensor(...)
         it.unread_calls.methods.setdefault(name, seen)
         unknown_steps.note_step(it, name, func, seen)
-        taint(it, seen)
+        taint_arguments(it, seen)
     return UNKNOWN
 
 
 def _call_object(it: Interpreter, ref: Ref, seen: "Call") -> Value:
-    method, forward = (classes.method_of(it, ref, name) for name in ("__call__", "forward"))
+    method, forward = (classes.find_method(it, ref, name) for name in ("__call__", "forward"))
     if method is not None:
         return call_function(it, method, seen)
     made = it.library.method(it, ref, "__call__", seen)
@@ -138,12 +138,12 @@ def _call_object(it: Interpreter, ref: Ref, seen: "Call") -> Value:
     return UNKNOWN
 
 
-def taint(it: Interpreter, seen: "Call") -> None:
+def taint_arguments(it: Interpreter, seen: "Call") -> None:
     """Code that cannot be read got these objects: what it did to them is not known."""
     for value in (*seen.args, *seen.kwargs.values()):
         if type(value) is Func:
             it.unread_calls.functions[value.key] = value
-        for ref in refs_in(value) if type(value) in MAY_HOLD else ():
+        for ref in iterate_refs(value) if type(value) in MAY_HOLD else ():
             if it.thing(ref) is not None:
                 it.change(ref.id, touched=TRUE)
                 contexts.note_autocast(it, ref)  # ExitStack.enter_context
@@ -151,17 +151,17 @@ def taint(it: Interpreter, seen: "Call") -> None:
                 it.note(THROUGH, seen.place)
 
 
-def refs_in(value: Value) -> Iterator[Ref]:
+def iterate_refs(value: Value) -> Iterator[Ref]:
     """Yield the objects that a value is or may be, and those in lists and dicts."""
-    for item in alternatives(value):
+    for item in list_values(value):
         if isinstance(item, Ref):
             yield item
         elif isinstance(item, Seq):
             for inner in item.items:
-                yield from refs_in(inner) if type(inner) in MAY_HOLD else ()
+                yield from iterate_refs(inner) if type(inner) in MAY_HOLD else ()
         elif isinstance(item, Map):
             for _, inner in item.items:
-                yield from refs_in(inner) if type(inner) in MAY_HOLD else ()
+                yield from iterate_refs(inner) if type(inner) in MAY_HOLD else ()
 
 
 _KEPT = frozenset({"value.get", "value.setdefault", "value.pop", "value.append"})
@@ -195,7 +195,7 @@ def read_arguments(it: Interpreter, node: ast.Call, *, passes: bool = False) -> 
             places[keyword.arg] = it.place(keyword)
             continue
         is_open = _spread(kwargs, places, value, it.place(keyword)) or is_open
-        maps = [set(dict(item.items)) for item in alternatives(value) if isinstance(item, Map)]
+        maps = [set(dict(item.items)) for item in list_values(value) if isinstance(item, Map)]
         maybe |= {str(name) for names in maps for name in names if any(name not in other for other in maps)}
     return Call(node, it.place(node), tuple(args), kwargs, places, is_open, maybe)
 
@@ -209,7 +209,7 @@ def _spread(
 ) -> bool:
     """Add what `**value` holds; return whether it may hold more."""
     is_open = False
-    options = alternatives(value)
+    options = list_values(value)
     for item in options:
         if not isinstance(item, Map):
             is_open = True
@@ -228,7 +228,7 @@ def call_function(it: Interpreter, func: Func, seen: "Call") -> Value:
     info = it.functions.get(func.key)
     it.called.add(func.key)
     if info is None or it.call_depth == _MAX_DEPTH or _in_itself(it, info.node, func.key):
-        taint(it, seen)
+        taint_arguments(it, seen)
         return UNKNOWN
     kwargs = tuple(sorted(seen.kwargs.items(), key=lambda item: item[0]))
     values = (*seen.args, *seen.kwargs.values(), func.bound or NONE)
@@ -304,10 +304,10 @@ def _run_body(it: Interpreter, info: "FuncInfo", key: int) -> Value:
     it.ways = ways = WaysOut(depth, yields=[], open=it.ways.open)
     it.yielded_drawn = it.drawn
     for item in info.decorators:
-        it.contexts.append(contexts.context_of(item) or it.kind(item))
+        it.contexts.append(contexts.find_context_kind(item) or it.kind(item))
         contexts.note_autocast(it, item)
     if info.decorators:
-        it.contexts += contexts.decorated_places(info.node)
+        it.contexts += contexts.list_decorated_places(info.node)
     it.stack.append(key)
     it.loops.append(Loop(it.place(info.node), depth, len(it.stack), it.frame, len(it.tests)))
     try:
@@ -352,7 +352,9 @@ def _bind_parameters(it: Interpreter, info: "FuncInfo", func: Func, seen: "Call"
             known = _default(it, func, defaults[name]) if held is None else held
             names[name] = join((known, UNKNOWN)) if seen.open else known
         else:
-            names[name] = rank_values.named(it, name, decorators.value_from_decorator(it, info, name))
+            names[name] = rank_values.mark_named_rank(
+                it, name, decorators.find_injected_value(it, info, name)
+            )
     if arguments.vararg is not None:
         names[arguments.vararg.arg] = Seq(given[len(positional) :], seen.open)
     if arguments.kwarg is not None:

@@ -9,7 +9,7 @@ from preflight.script.interpreter.branch_conditions import MAYBE, OTHER_RANKS, R
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.state import merge_states
-from preflight.script.interpreter.values import Class, Func, OneOf, Value, join, truth
+from preflight.script.interpreter.values import Class, Func, OneOf, Value, as_bool, join
 from preflight.script.library_names import TRAINS
 
 _USES = (
@@ -51,7 +51,7 @@ def call_builtin_method(it: Interpreter, owner: ast.expr, name: str, seen: Call)
     """Call a method of a string, list or dict; of `(a if x else b).append(y)` either may be the one."""
     if not isinstance(owner, ast.IfExp):
         return builtin_methods.call_builtin_method(it, it.evaluate(owner), name, seen)
-    known = truth(it.evaluate(owner.test))
+    known = as_bool(it.evaluate(owner.test))
     branches = [
         branch for branch, holds in ((owner.body, True), (owner.orelse, False)) if known in (None, holds)
     ]

@@ -18,8 +18,8 @@ from preflight.script.interpreter.values import (
     Ref,
     Seq,
     Value,
-    alternatives,
     join,
+    list_values,
 )
 
 _DATACLASSES = frozenset(
@@ -54,7 +54,7 @@ _ENUMS = frozenset({"enum.Enum", "enum.IntEnum", "enum.StrEnum", "enum.Flag", "e
 
 def define_class(it: Interpreter, node: ast.ClassDef) -> Class:
     """Return a class that the script defines, its body read in a frame of its own."""
-    bases = tuple(item for base in node.bases for item in alternatives(it.evaluate(base)))
+    bases = tuple(item for base in node.bases for item in list_values(it.evaluate(base)))
     decorators = [
         it.evaluate(item.func if isinstance(item, ast.Call) else item) for item in node.decorator_list
     ]
@@ -114,7 +114,7 @@ def is_enum(it: Interpreter, cls: Class) -> bool:
     return any(isinstance(base, ExternalName) and base.name in _ENUMS for base in bases)
 
 
-def method_of(it: Interpreter, owner: Value, name: str) -> Func | None:
+def find_method(it: Interpreter, owner: Value, name: str) -> Func | None:
     """Return a method of the class of an object, bound to it, None where the script defines none."""
     cls = it.attr(owner, "__class__") if type(owner) is Ref else NONE
     for info in it.mro(cls.key) if type(cls) is Class else ():
@@ -125,7 +125,7 @@ def method_of(it: Interpreter, owner: Value, name: str) -> Func | None:
 
 def call_method(it: Interpreter, owner: Value, name: str, node: ast.AST, *args: Value) -> Value | None:
     """Return what a method of the class of an object gives, None where the script defines none."""
-    method = method_of(it, owner, name)
+    method = find_method(it, owner, name)
     return None if method is None else calls.call_function(it, method, unwrap_value(it, node, args))
 
 
@@ -145,7 +145,7 @@ def leave_context(it: Interpreter, manager: Value, node: ast.AST) -> Value:
     return NONE
 
 
-def items_of(it: Interpreter, owner: Value) -> Seq | None:
+def list_fields(it: Interpreter, owner: Value) -> Seq | None:
     """Return the fields of a named tuple in their order, None of anything else."""
     thing = it.thing(owner) if isinstance(owner, Ref) else None
     fields = thing.get("__fields__") if thing else NONE
@@ -167,7 +167,7 @@ def instantiate(it: Interpreter, cls: Class, seen: "Call") -> Value:
         kind = ""
     ref = it.new(HeapObject(kind or "instance", seen.place, {"__class__": cls}))
     is_record = any(info.is_dataclass for info in it.mro(cls.key))
-    init = method_of(it, ref, "__init__")
+    init = find_method(it, ref, "__init__")
     if is_record:
         _fill_dataclass(it, ref, cls, seen)
     if init is not None:
@@ -175,7 +175,7 @@ def instantiate(it: Interpreter, cls: Class, seen: "Call") -> Value:
     elif base:
         it.library.construct(it, ref, base, seen)
     elif call_method(it, ref, "__post_init__", seen.node) is None and not is_record:
-        calls.taint(it, seen)
+        calls.taint_arguments(it, seen)
     if kind == "wrapper" and (thing := it.thing(ref)) is not None:
         return thing.get("module")  # the model that it wraps
     return ref

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from preflight.facts.script import CodeLocation
 from preflight.script.bounds import MAX_CONFIG, MAX_DEPTH, MAX_WEIGHT
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import NONE, UNKNOWN, Const, Map, Scalar, Seq, Value, text_of
+from preflight.script.interpreter.values import NONE, UNKNOWN, Const, Map, Scalar, Seq, Value, as_text
 
 if TYPE_CHECKING:
     import yaml
@@ -24,15 +24,15 @@ ENDINGS = (".yaml", ".yml", ".json", *_SECTIONS)
 _MAX_DEPTH = 20
 
 
-def loaded(it: Interpreter, path: Value | None) -> Value:
+def load_config(it: Interpreter, path: Value | None) -> Value:
     """Return what a configuration file holds, Unknown when it is not to be found or not plain."""
-    name = text_of(path)
+    name = as_text(path)
     if name is None or not name.endswith(ENDINGS):
         return UNKNOWN
     for candidate in _candidates(it, name):
         text = it.sources.text(candidate)
         if text is not None:
-            return parsed(it, text, candidate, partial(CodeLocation, candidate))
+            return parse_config(it, text, candidate, partial(CodeLocation, candidate))
     return UNKNOWN
 
 
@@ -45,21 +45,23 @@ def _candidates(it: Interpreter, name: str) -> Iterator[str]:
         yield posixpath.normpath(posixpath.join(it.source.package, above, name))
 
 
-def written(it: Interpreter, text: Const, ending: str) -> Value:
+def parse_text_value(it: Interpreter, text: Const, ending: str) -> Value:
     """Return what a text holds that the script itself has, as for `json.loads`."""
     held, spot = str(text.value), text.place
     if spot is None:
         return UNKNOWN
     line = it.source.lines[spot.line - 1] if spot.path == it.source.path else ""
     whole = '"""' in line or "'''" in line  # then the lines of the text are those of the script
-    return parsed(it, held, f"{spot.path}{ending}", partial(_within, spot) if whole else lambda *_: spot)
+    return parse_config(
+        it, held, f"{spot.path}{ending}", partial(_within, spot) if whole else lambda *_: spot
+    )
 
 
 def _within(spot: CodeLocation, line: int, column: int = 1) -> CodeLocation:
     return CodeLocation(spot.path, spot.line + line - 1, column)
 
 
-def parsed(it: Interpreter, text: str, path: str, locate: "Locate") -> Value:
+def parse_config(it: Interpreter, text: str, path: str, locate: "Locate") -> Value:
     """Return the content of a text, each entry with its place; `path` ends in what kind of text it is."""
     if len(text) > MAX_CONFIG:
         it.note_excess(f"{path}: more than {MAX_CONFIG} characters")
@@ -67,9 +69,9 @@ def parsed(it: Interpreter, text: str, path: str, locate: "Locate") -> Value:
     it.work.copy(len(text))
     try:
         if path.endswith(_SECTIONS):
-            from preflight.script.interpreter.config_sections import parsed_sections  # noqa: PLC0415 - few need it
+            from preflight.script.interpreter.config_sections import parse_sections  # noqa: PLC0415 - few need it
 
-            return parsed_sections(text, path, locate)
+            return parse_sections(text, path, locate)
         node = it.sources.parser.make(_composed, text)
         return UNKNOWN if node is None else _Tree(locate).value(node, _MAX_DEPTH)
     except _TooLarge as error:

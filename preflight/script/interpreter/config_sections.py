@@ -15,7 +15,7 @@ _KEY = re.compile(r"\s*([\w.\"'-]+)\s*[=:]")
 Locate = Callable[[int, int], CodeLocation]  # returns the place of a line and column of a text
 
 
-def parsed_sections(text: str, path: str, locate: Locate) -> Value:
+def parse_sections(text: str, path: str, locate: Locate) -> Value:
     """Return what a TOML or INI text holds. Raises ValueError for a text that is none, or holds too much."""
     lines = dict(_lines(text))
     lines = {(*key[:-1], key[-1].lower()): line for key, line in lines.items()} | lines  # as INI has them

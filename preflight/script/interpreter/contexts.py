@@ -14,12 +14,12 @@ from preflight.script.interpreter.values import (
     Func,
     Ref,
     Value,
-    alternatives,
-    text_of,
+    as_text,
+    list_values,
 )
 
 
-def context_kinds(it: Interpreter, node: ast.expr, value: Value) -> tuple[str, ...]:
+def list_context_kinds(it: Interpreter, node: ast.expr, value: Value) -> tuple[str, ...]:
     """Return what kinds of `with` blocks a context expression opens; in them its default dtype holds."""
     called = node.func if isinstance(node, ast.Call) else node
     name = getattr(called, "attr", getattr(called, "id", ""))
@@ -34,7 +34,7 @@ def context_kinds(it: Interpreter, node: ast.expr, value: Value) -> tuple[str, .
     if isinstance(node, ast.Call):
         func = it.evaluate(node.func) if isinstance(node.func, (ast.Name, ast.Attribute)) else UNKNOWN
         if not isinstance(func, Func):
-            return (context_of(func),)
+            return (find_context_kind(func),)
         kinds, it.default_dtype = it.yielded_in.get(func.key, ((), it.default_dtype))
         return kinds
     return ()
@@ -64,7 +64,7 @@ _FILE_LOCK = re.compile(r"(?i)(?:file|dir|process)_?lock|flock|portalocker")
 """Contexts, made by their names, that one process at a time is in: none writes over what another writes."""
 
 
-def decorated_places(node: ast.AST) -> tuple[str, ...]:
+def list_decorated_places(node: ast.AST) -> tuple[str, ...]:
     """Return where a function runs by the names of its decorators: on rank 0, as of `@rank_zero_only`."""
     written = (
         item.func if isinstance(item, ast.Call) else item for item in getattr(node, "decorator_list", ())
@@ -81,7 +81,7 @@ def is_context_manager(decorators: Iterable[Value]) -> bool:
 _MANAGERS = ("contextlib.contextmanager", "contextlib.asynccontextmanager")
 
 
-def context_of(value: Value) -> str:
+def find_context_kind(value: Value) -> str:
     """Return the kind of context that a decorator or context manager of a library is."""
     name = value.name if isinstance(value, ExternalName) else ""
     if name.endswith((".no_grad", ".inference_mode")):
@@ -91,9 +91,9 @@ def context_of(value: Value) -> str:
 
 def note_autocast(it: Interpreter, value: Value) -> None:
     """Send the rules an autocast that is in use from now on, where a value is one or may be."""
-    for item in alternatives(value):
+    for item in list_values(value):
         thing = it.thing(item) if isinstance(item, Ref) and it.kind(item) == "autocast" else None
         if thing is not None and isinstance(item, Ref):
             values = {"dtype": thing.get("dtype"), "enabled": thing.get("enabled")}
-            what = text_of(thing.get("device")) or ""
+            what = as_text(thing.get("device")) or ""
             it.emit(ScriptEvent("autocast", thing.place, item.id, None, what, values))

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from preflight.script.interpreter import calls, classes
 from preflight.script.interpreter.events import Call, FuncInfo
-from preflight.script.interpreter.hydra_config import composed_config
+from preflight.script.interpreter.hydra_config import compose_config
 from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
 from preflight.script.interpreter.values import (
     FALSE,
@@ -18,8 +18,8 @@ from preflight.script.interpreter.values import (
     OneOf,
     Ref,
     Value,
-    alternatives,
-    text_of,
+    as_text,
+    list_values,
 )
 
 OF_KINDS = frozenset(
@@ -40,7 +40,7 @@ def is_command(node: ast.AST) -> bool:
     return any(isinstance(item, ast.Attribute) and item.attr == "command" for item in called)
 
 
-def decorated(it: Interpreter, decorator: Value, defined: Value, node: ast.AST) -> Value:
+def apply_decorator(it: Interpreter, decorator: Value, defined: Value, node: ast.AST) -> Value:
     """Return what a decorator puts in the place of a function or class, once it has noted what it notes.
 
     Decorators of libraries leave it what it is, and so does one that returns nothing reading knows.
@@ -55,7 +55,7 @@ def decorated(it: Interpreter, decorator: Value, defined: Value, node: ast.AST) 
     replaces = isinstance(result, (Ref, Func)) or (isinstance(result, OneOf) and result.held)
     made = result if replaces and result != defined else defined
     it.dispatchers.update(
-        item.key for item in alternatives(made) if isinstance(item, Func) and item != defined
+        item.key for item in list_values(made) if isinstance(item, Func) and item != defined
     )
     return made
 
@@ -67,12 +67,12 @@ def _is_read(it: Interpreter, decorator: Value) -> bool:
         return "__call__" in names and "__get__" not in names
     if isinstance(decorator, Ref):
         by_kind = it.kind(decorator) in ("registration", "partial")
-        return by_kind or classes.method_of(it, decorator, "__call__") is not None
+        return by_kind or classes.find_method(it, decorator, "__call__") is not None
     is_registry = isinstance(decorator, Method) and it.kind(decorator.owner) == "registry"
     return is_registry or isinstance(decorator, Func)
 
 
-def value_from_decorator(it: Interpreter, info: FuncInfo, name: str) -> Value:
+def find_injected_value(it: Interpreter, info: FuncInfo, name: str) -> Value:
     """Return what a decorator puts in: the default of a click option, the configuration of hydra.main."""
     if isinstance(info.node, ast.Lambda):
         return UNKNOWN
@@ -82,7 +82,7 @@ def value_from_decorator(it: Interpreter, info: FuncInfo, name: str) -> Value:
             continue
         seen = calls.read_arguments(it, node)
         if func.name in ("click.option", "click.argument", "typer.Option"):
-            flags = [text_of(item) or "" for item in seen.args]
+            flags = [as_text(item) or "" for item in seen.args]
             spelled = {part.lstrip("-").replace("-", "_") for flag in flags for part in flag.split("/")}
             if name in spelled:
                 return (
@@ -91,7 +91,7 @@ def value_from_decorator(it: Interpreter, info: FuncInfo, name: str) -> Value:
                     else seen.get("default") or UNKNOWN
                 )
         if func.name == "hydra.main":
-            found = composed_config(it, seen)
+            found = compose_config(it, seen)
             return found if found != UNKNOWN else _annotated(it, info.node, name, seen)
         if func.name in ("pyrallis.wrap", "draccus.wrap", "pyrallis.argparsing.wrap"):
             return _annotated(it, info.node, name, seen)

@@ -7,12 +7,12 @@ from typing import Any
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter import calls, classes, operators, rank_values, switches
 from preflight.script.interpreter.assignments import assign
-from preflight.script.interpreter.attributes import get_attribute, member
+from preflight.script.interpreter.attributes import get_attribute, subscript_class
 from preflight.script.interpreter.branches import is_of_several, read_choice, read_rest
 from preflight.script.interpreter.contexts import NO_SYNC
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.string_formats import concatenated
+from preflight.script.interpreter.string_formats import concatenate
 from preflight.script.interpreter.values import (
     MAX_ALTERNATIVES,
     NONE,
@@ -30,14 +30,14 @@ from preflight.script.interpreter.values import (
     Scalar,
     Seq,
     Value,
-    alternatives,
+    as_bool,
+    as_iterable,
+    as_text,
+    build_map,
     is_by_rank,
     join,
-    names_of,
-    of_pairs,
-    own_attribute,
-    text_of,
-    truth,
+    list_values,
+    rename_attribute,
 )
 
 _VALUE = "gpulaunch_value"  # where a constant's node keeps its value
@@ -66,7 +66,9 @@ def _name(it: Interpreter, node: ast.Name) -> Value:
 
 
 def _attribute(it: Interpreter, node: ast.Attribute) -> Value:
-    return rank_values.named(it, node.attr, get_attribute(it, it.evaluate(node.value), node.attr, node))
+    return rank_values.mark_named_rank(
+        it, node.attr, get_attribute(it, it.evaluate(node.value), node.attr, node)
+    )
 
 
 def _subscript(it: Interpreter, node: ast.Subscript) -> Value:
@@ -74,17 +76,17 @@ def _subscript(it: Interpreter, node: ast.Subscript) -> Value:
     if isinstance(node.slice, ast.Slice):
         if node.slice.lower and node.slice.step and is_by_rank(it.evaluate(node.slice.lower)):
             it.emit(ScriptEvent("part by rank", it.place(node)))
-        return join(_slice(it, item, node.slice) for item in alternatives(owner))
+        return join(_slice(it, item, node.slice) for item in list_values(owner))
     key = it.evaluate(node.slice)
     if type(owner) is not OneOf:
         return _item(it, owner, key, node)
-    return rank_values.of_each(owner, lambda item: _item(it, item, key, node))
+    return rank_values.map_alternatives(owner, lambda item: _item(it, item, key, node))
 
 
 def _slice(it: Interpreter, owner: Value, node: ast.Slice) -> Value:
     ends = [it.evaluate(part) if part else NONE for part in (node.lower, node.upper, node.step)]
     numbers = [item.value for item in ends if isinstance(item, Const) and not isinstance(item.value, str)]
-    text = text_of(owner)
+    text = as_text(owner)
     if len(numbers) == len(ends) and (text is not None or (isinstance(owner, Seq) and not owner.open)):
         cut: Any = slice(*numbers)
         try:
@@ -99,12 +101,12 @@ def _slice(it: Interpreter, owner: Value, node: ast.Slice) -> Value:
 
 def _item(it: Interpreter, owner: Value, key: Value, node: ast.Subscript) -> Value:
     match owner:
-        case Module() if (name := text_of(key)) is not None:
+        case Module() if (name := as_text(key)) is not None:
             return get_attribute(it, owner, name, node)  # globals()["name"]
         case Class():
-            return member(it, owner, key, node)
+            return subscript_class(it, owner, key, node)
         case ExternalName():
-            name = text_of(key) if owner.name.endswith(".__dict__") else None  # models.__dict__["resnet18"]
+            name = as_text(key) if owner.name.endswith(".__dict__") else None  # models.__dict__["resnet18"]
             module = ExternalName(owner.name.removesuffix(".__dict__"))
             if name:
                 return get_attribute(it, module, name, node)
@@ -128,21 +130,21 @@ def _item(it: Interpreter, owner: Value, key: Value, node: ast.Subscript) -> Val
 def _item_of_map(owner: Map, key: Value) -> Value:
     if isinstance(key, RankValue) and key.first is not None:
         ours, theirs = (owner.get(asked) or UNKNOWN for asked in (key.first, not key.first))
-        return rank_values.of_ranks(ours, theirs, first=True)
-    keys = [item.value for item in alternatives(key) if isinstance(item, Const)]
-    if keys and len(keys) == len(alternatives(key)):
+        return rank_values.split_by_rank(ours, theirs, first=True)
+    keys = [item.value for item in list_values(key) if isinstance(item, Const)]
+    if keys and len(keys) == len(list_values(key)):
         other = owner.get("*") or UNKNOWN  # of a comprehension over what is not known
         return join(owner.get(name) or other for name in keys)
-    return rank_values.picked(key, owner)
+    return rank_values.pick_key(key, owner)
 
 
 def _item_of_object(it: Interpreter, owner: Ref, key: Value, node: ast.Subscript) -> Value:
     if it.kind(owner) == "instance":
         found = classes.call_method(it, owner, "__getitem__", node, key)
-        fields = classes.items_of(it, owner)
+        fields = classes.list_fields(it, owner)
         return _item(it, fields, key, node) if found is None and fields else found or UNKNOWN
     if isinstance(key, Const) and it.kind(owner) == "model":
-        return it.state.heap[owner.id].get(own_attribute(str(key.value)), UNKNOWN)
+        return it.state.heap[owner.id].get(rename_attribute(str(key.value)), UNKNOWN)
     return OF_RANK if is_by_rank(key) else UNKNOWN
 
 
@@ -154,7 +156,7 @@ def _index(key: Value, items: Sequence[object]) -> int | None:
 
 def _if_expression(it: Interpreter, node: ast.IfExp) -> Value:
     value = it.evaluate(node.test)
-    known = truth(value)
+    known = as_bool(value)
     if known is not None:
         switches.note_closed(it, node.test, [node.orelse if known else node.body])
         return it.evaluate(node.body if known else node.orelse)
@@ -171,7 +173,7 @@ def _bool_operation(it: Interpreter, node: ast.BoolOp) -> Value:
         it.tests += [above for above, _ in before]  # on which it depends whether this part is read
         value = read_rest(it, node.op, before, part) if follows else it.evaluate(part)
         del it.tests[asked:]
-        known = truth(value)
+        known = as_bool(value)
         if known is stops_at:  # of a condition the answer is known, whatever the parts before it were
             answers = isinstance(value, Const) and isinstance(value.value, bool)
             return value if answers or not seen else join((*seen, value))
@@ -181,7 +183,7 @@ def _bool_operation(it: Interpreter, node: ast.BoolOp) -> Value:
                 value = seen[-1] if seen else value
             else:
                 seen.append(value)
-    said = [rank_values.asked(item) for item in seen]
+    said = [rank_values.answer_by_rank(item) for item in seen]
     firsts = (item for item in said if isinstance(item, RankValue) and item.first is not stops_at)
     first = next((item for item in firsts if item.first is not None), None)
     if first is not None and any(
@@ -192,7 +194,7 @@ def _bool_operation(it: Interpreter, node: ast.BoolOp) -> Value:
 
 
 def _joined_text(it: Interpreter, node: ast.JoinedStr) -> Value:
-    return concatenated([_written_part(it, part) for part in node.values], it.place(node))
+    return concatenate([_written_part(it, part) for part in node.values], it.place(node))
 
 
 def _written_part(it: Interpreter, node: ast.expr) -> Value:
@@ -200,7 +202,7 @@ def _written_part(it: Interpreter, node: ast.expr) -> Value:
     if not isinstance(node, ast.FormattedValue):
         return it.evaluate(node)
     value = it.evaluate(node.value)
-    spec = text_of(it.evaluate(node.format_spec)) if node.format_spec else ""
+    spec = as_text(it.evaluate(node.format_spec)) if node.format_spec else ""
     as_it_is = spec in ("", "d", "s") and node.conversion in (-1, ord("s"))
     return value if as_it_is or not isinstance(value, Const) else UNKNOWN
 
@@ -230,7 +232,7 @@ def _dict(it: Interpreter, node: ast.Dict) -> Value:
     for key, part in zip(node.keys[:_MAX_WRITTEN], node.values[:_MAX_WRITTEN], strict=True):
         value = it.evaluate(part)
         if key is None:
-            held = of_pairs(value)
+            held = build_map(value)
             items |= dict(held.items)
             places |= held.places
             is_open = is_open or held.open
@@ -268,7 +270,7 @@ def _comprehension(it: Interpreter, node: ast.expr) -> Value:
         it.state.drop(frame)
     if isinstance(item, Element) and item.what == "parameter":
         return Element(item.of, "parameters")
-    if isinstance(item, Const) and isinstance(item.value, bool) and None in map(truth, chosen):
+    if isinstance(item, Const) and isinstance(item.value, bool) and None in map(as_bool, chosen):
         item = UNKNOWN  # none may have been chosen
     if isinstance(node, ast.GeneratorExp) and it.kind(source) == "loader":
         return source  # what is drawn from it counts where it is drawn
@@ -281,7 +283,7 @@ def _known_items(
     """Return what a comprehension makes of a few known items one by one, None of anything else."""
     if len(generators) != 1:
         return None
-    source = names_of(source)
+    source = as_iterable(source)
     is_open = isinstance(source, Seq) and source.open and isinstance(node, ast.DictComp)
     if not isinstance(source, Seq) or source.open is not is_open or len(source.items) > MAX_ALTERNATIVES:
         return None
@@ -290,7 +292,7 @@ def _known_items(
     rows: list[tuple[Value, Value]] = []
     for value in source.items:
         assign(it, generators[0].target, value)
-        answers = [truth(it.evaluate(condition)) for condition in generators[0].ifs]
+        answers = [as_bool(it.evaluate(condition)) for condition in generators[0].ifs]
         if None in answers:
             return None
         if False not in answers:
@@ -299,7 +301,7 @@ def _known_items(
             rows.append((key, it.evaluate(made)))
     if not isinstance(node, ast.DictComp):
         return Seq(tuple(item for _, item in rows))
-    made_of = of_pairs(Seq(tuple(Seq(row) for row in rows), is_open))
+    made_of = build_map(Seq(tuple(Seq(row) for row in rows), is_open))
     return made_of if made_of.open is is_open and made_of.items else None
 
 
@@ -342,8 +344,8 @@ HANDLERS: dict[type[ast.expr], Callable[[Interpreter, Any], Value]] = {
     ast.Call: calls.call,
     ast.IfExp: _if_expression,
     ast.BoolOp: _bool_operation,
-    ast.UnaryOp: operators.unary,
-    ast.BinOp: operators.binary,
+    ast.UnaryOp: operators.apply_unary,
+    ast.BinOp: operators.apply_binary,
     ast.Compare: operators.compare,
     ast.JoinedStr: _joined_text,
     ast.Tuple: _sequence,

@@ -15,15 +15,15 @@ from preflight.script.interpreter.values import (
     Ref,
     Seq,
     Value,
-    merged,
-    text_of,
+    as_text,
+    merge_maps,
 )
 
 _STORE = -2  # the thing on the heap that holds what the script gives hydra's ConfigStore, by group and name
 _MAX_DEPTH = 3  # lists of defaults in one another that are followed
 
 
-def config_store(it: Interpreter, call: Call) -> Value:
+def open_config_store(it: Interpreter, call: Call) -> Value:
     """Return the store: one for the whole program."""
     if it.thing(_STORE) is None:
         it.put(_STORE, HeapObject("config store", call.place))
@@ -32,15 +32,15 @@ def config_store(it: Interpreter, call: Call) -> Value:
 
 def store_config(it: Interpreter, call: Call) -> Value:
     """ConfigStore.instance().store(group="model", name="small", node=Small)."""
-    name, group = text_of(call.get("name", 0)), text_of(call.get("group", 2)) or ""
+    name, group = as_text(call.get("name", 0)), as_text(call.get("group", 2)) or ""
     if name is not None:
         it.change(_STORE, **{f"{group}/{name.removesuffix('.yaml')}": call.get("node", 1) or UNKNOWN})
     return NONE
 
 
-def composed_config(it: Interpreter, call: Call) -> Value:
+def compose_config(it: Interpreter, call: Call) -> Value:
     """Return what hydra.main(config_path, config_name) passes to its function, Unknown where nothing is."""
-    folder, name = text_of(call.get("config_path", 0)), text_of(call.get("config_name", 1))
+    folder, name = as_text(call.get("config_path", 0)), as_text(call.get("config_name", 1))
     return UNKNOWN if name is None else _Composition(it, call, folder or "").config("", name, _MAX_DEPTH)
 
 
@@ -58,7 +58,7 @@ class _Composition:
             return UNKNOWN
         self._taken.add(key)
         path = posixpath.join(self._folder, f"{key.removeprefix('/')}.yaml")
-        found = config_files.loaded(self._it, Const(path))
+        found = config_files.load_config(self._it, Const(path))
         if found == UNKNOWN:
             found = _stored(self._it, self._call, key)
         listed = found.get("defaults") if isinstance(found, Map) else self._it.attr(found, "defaults")
@@ -68,10 +68,10 @@ class _Composition:
 
     def _with_default(self, group: str, whole: Value, item: Value, depth: int) -> Value:
         """Return a configuration with one entry of its list of defaults: `base`, or `model: small`."""
-        name = text_of(item)
+        name = as_text(item)
         if name is not None:  # of the same group
             under = self.config(group, name, depth) if name != "_self_" else UNKNOWN
-            return merged(under, whole) if isinstance(under, Map) and isinstance(whole, Map) else whole
+            return merge_maps(under, whole) if isinstance(under, Map) and isinstance(whole, Map) else whole
         key, chosen = _choice(item)
         if not key or chosen is None:
             return whole
@@ -83,7 +83,7 @@ class _Composition:
         elif isinstance(whole, Map):
             own = whole.get(key)
             if isinstance(own, Map) and isinstance(inner, Map):
-                inner = merged(inner, own)
+                inner = merge_maps(inner, own)
             others = ((word, value) for word, value in whole.items if word != key)
             return Map((*others, (key, inner)), whole.open, whole.places)
         return whole
@@ -102,4 +102,4 @@ def _choice(item: Value) -> tuple[str, str | None]:
         return "", None
     key, value = item.items[0]
     group = str(key).removeprefix("optional ")
-    return (group, text_of(value)) if group.isidentifier() else ("", None)
+    return (group, as_text(value)) if group.isidentifier() else ("", None)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 from preflight.facts.script import CodeLocation
 from preflight.script import bounds
-from preflight.script.bounds import TooLong, WorkBudget, excess, is_small, weight
+from preflight.script.bounds import TooLong, WorkBudget, describe_excess, is_small, weigh_value
 from preflight.script.interpreter.call_cache import CallCache
 from preflight.script.interpreter.events import (
     Call,
@@ -26,7 +26,7 @@ from preflight.script.interpreter.events import (
     ScriptOptions,
     UnreadCalls,
 )
-from preflight.script.interpreter.state import State, WaysOut, float32_of_its_own
+from preflight.script.interpreter.state import State, WaysOut, is_own_float32
 from preflight.script.interpreter.values import (
     NONE,
     UNKNOWN,
@@ -274,7 +274,7 @@ class Interpreter:
         self.state.put(ref, thing)
         self.calls.events += thing.kind != "instance"
         if thing.kind == "model":
-            self.models.setdefault(ref, set()).add(float32_of_its_own(thing))
+            self.models.setdefault(ref, set()).add(is_own_float32(thing))
 
     def thing(self, value: Value | int | None) -> HeapObject | None:
         """Return the thing that a value is, or is a part of."""
@@ -340,7 +340,7 @@ class Interpreter:
         value = self.expressions.get(type(node), Interpreter.evaluate_parts)(self, node)
         if type(value) in _OF_ONE_SIZE or is_small(value):
             return value
-        work.copy(weight(value))
+        work.copy(weigh_value(value))
         return self.held(value, node)
 
     def evaluate_parts(self, node: ast.expr) -> Value:
@@ -352,7 +352,7 @@ class Interpreter:
 
     def held(self, value: Value, node: ast.AST) -> Value:
         """Return a value, Unknown when it is too large, which is noted as not judged."""
-        if reason := excess(value):
+        if reason := describe_excess(value):
             self.note_excess(f"{self.place(node)}: {reason}")
         return UNKNOWN if reason else value
 

@@ -11,7 +11,7 @@ from preflight.script.interpreter.branches import OF_RANKS, place_of_turns
 from preflight.script.interpreter.events import Draw, Loop, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.state import merge_states
-from preflight.script.interpreter.values import Seq, is_by_rank, names_of, text_of, truth
+from preflight.script.interpreter.values import Seq, as_bool, as_iterable, as_text, is_by_rank
 from preflight.script.syntax_trees import walk
 
 _LOOP_PASSES = 2  # what a loop does once may change its next pass; one inside runs once
@@ -25,7 +25,7 @@ _FILLING = frozenset({"setattr", "setdefault", "__setitem__", "add_argument"})
 def read_for(it: Interpreter, node: ast.For | ast.AsyncFor) -> None:
     """Carry out a loop over items: those that are known one by one, others as one that stands for all."""
     outer_drawn = it.drawn
-    iterable = names_of(it.evaluate(node.iter))
+    iterable = as_iterable(it.evaluate(node.iter))
     if isinstance(node.iter, ast.Subscript) or getattr(getattr(node.iter, "func", None), "attr", "") == "get":
         it.dispatchers.update(it.stack[-1:])  # `for hook in self.hooks[event]:`
     exact = isinstance(iterable, Seq) and not iterable.open
@@ -66,7 +66,7 @@ def _still_drawn(drawn: tuple[Draw, ...], outer: tuple[Draw, ...]) -> tuple[Draw
 def read_while(it: Interpreter, node: ast.While) -> None:
     """Carry out a loop with a condition."""
     value = it.evaluate(node.test)
-    if truth(value) is False:
+    if as_bool(value) is False:
         it.execute(node.orelse)
         return
     outer_drawn, outer_guard, depth = it.drawn, it.guard, len(it.contexts)
@@ -83,7 +83,7 @@ def _while_turns(it: Interpreter, test: ast.expr) -> Iterator[Callable[[], None]
     """Yield the turns to read: more while each names another step (`while state: state = STEPS[state]()`)."""
     names: list[str] = []
     for number in range(_MAX_UNROLLED):
-        name = text_of(it.evaluate(test)) if isinstance(test, ast.Name) else None
+        name = as_text(it.evaluate(test)) if isinstance(test, ast.Name) else None
         if number >= _passes(it) and (not name or name in names):
             return
         names += [name] if name else []

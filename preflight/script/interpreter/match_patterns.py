@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from preflight.script.interpreter.branch_conditions import OTHER_RANKS, RANK_0
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.operators import is_same
-from preflight.script.interpreter.values import UNKNOWN, Const, OneOf, RankValue, Value, truth
+from preflight.script.interpreter.values import UNKNOWN, Const, OneOf, RankValue, Value, as_bool
 
 
-def case_matches(it: Interpreter, case: ast.match_case, subject: Value) -> bool | None:
+def match_case(it: Interpreter, case: ast.match_case, subject: Value) -> bool | None:
     """Return whether a case is the one, None when that is not known; its names are bound either way."""
     fits = _fits(it, case.pattern, subject)
     if fits is False or case.guard is None:
         return fits
-    allowed = truth(it.evaluate(case.guard))
+    allowed = as_bool(it.evaluate(case.guard))
     return False if allowed is False else (None if allowed is None else fits)
 
 

@@ -4,7 +4,7 @@ import ast
 
 from preflight.script.interpreter.events import ModuleName
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import text_of
+from preflight.script.interpreter.values import as_text
 
 _MAX_MODULES = 16  # modules that may have such a name and are read, at most
 _MAX_DEPTH = 4
@@ -24,12 +24,12 @@ def _ends(it: Interpreter, node: ast.expr, depth: int) -> tuple[str, str]:
         parts = node.values
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         parts = [node.left, node.right]
-    elif isinstance(node, ast.Name) and depth and text_of(it.lookup(node.id)) is None:
+    elif isinstance(node, ast.Name) and depth and as_text(it.lookup(node.id)) is None:
         given = it.sources.parser.find(_assigned_texts, it.source.tree).get(node.id)
         return _ends(it, given, depth - 1) if given is not None else ("", "")
     if parts and depth:
         return _ends(it, parts[0], depth - 1)[0], _ends(it, parts[-1], depth - 1)[1]
-    text = text_of(it.evaluate(node.value if isinstance(node, ast.FormattedValue) else node)) or ""
+    text = as_text(it.evaluate(node.value if isinstance(node, ast.FormattedValue) else node)) or ""
     return text, text
 
 

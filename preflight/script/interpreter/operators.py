@@ -10,8 +10,8 @@ from typing import Any
 from preflight import regex as re
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.rank_values import asked, note_choice
-from preflight.script.interpreter.string_formats import percent
+from preflight.script.interpreter.rank_values import answer_by_rank, note_choice
+from preflight.script.interpreter.string_formats import format_percent
 from preflight.script.interpreter.values import (
     OF_NODE,
     OF_RANK,
@@ -31,13 +31,13 @@ from preflight.script.interpreter.values import (
     Seq,
     Unknown,
     Value,
-    alternatives,
+    as_bool,
+    as_text,
     is_by_rank,
     is_none,
+    list_values,
     may_be_rank,
-    merged,
-    text_of,
-    truth,
+    merge_maps,
 )
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -59,12 +59,12 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 }
 
 
-def unary(it: Interpreter, node: ast.UnaryOp) -> Value:
+def apply_unary(it: Interpreter, node: ast.UnaryOp) -> Value:
     """Return `not x` and `-x` where x is known."""
     value = it.evaluate(node.operand)
     if isinstance(node.op, ast.Not):
-        known = truth(value)
-        value = asked(value)
+        known = as_bool(value)
+        value = answer_by_rank(value)
         if isinstance(value, RankValue):
             return RankValue(first=_opposite(answer=value.first), sure=_opposite(answer=value.sure))
         if known is None:
@@ -79,12 +79,12 @@ def _opposite(*, answer: bool | None) -> bool | None:
     return None if answer is None else not answer
 
 
-def binary(it: Interpreter, node: ast.BinOp) -> Value:
+def apply_binary(it: Interpreter, node: ast.BinOp) -> Value:
     """Return `a + b` and the like; what a rank is part of differs from rank to rank."""
     left, right = it.evaluate(node.left), it.evaluate(node.right)
-    template = text_of(left) if isinstance(node.op, ast.Mod) else None
+    template = as_text(left) if isinstance(node.op, ast.Mod) else None
     if template is not None:
-        return percent(template, right, it.place(node))
+        return format_percent(template, right, it.place(node))
     if isinstance(left, RankValue) or isinstance(right, RankValue):
         note_choice(it, node, left, right)
         text = left.value if isinstance(left, Const) else None
@@ -95,7 +95,7 @@ def binary(it: Interpreter, node: ast.BinOp) -> Value:
     if type(left) is Unknown and type(right) is Unknown:
         return OF_RANK if is_by_rank(left) or is_by_rank(right) else UNKNOWN
     if isinstance(left, Map) and isinstance(right, Map) and isinstance(node.op, ast.BitOr):
-        return merged(left, right)
+        return merge_maps(left, right)
     if isinstance(left, Seq) and isinstance(right, Seq) and isinstance(node.op, ast.Add):
         return Seq((*left.items, *right.items), left.open or right.open)
     if (
@@ -104,7 +104,7 @@ def binary(it: Interpreter, node: ast.BinOp) -> Value:
         and isinstance(node.op, ast.Add)
     ):
         return Seq((left, right), open=True)  # list(a.parameters()) + list(b.parameters())
-    one, other = text_of(left), text_of(right)
+    one, other = as_text(left), as_text(right)
     if isinstance(node.op, ast.Div) and one is not None and other is not None:
         return Const(posixpath.join(one, other))  # paths, which their texts represent
     operation = _BINARY.get(type(node.op))
@@ -139,7 +139,9 @@ def compare(it: Interpreter, node: ast.Compare) -> Value:
         place = place or _default_among(it, left, right)
         if answer is None:
             note_choice(it, node, left, right)
-            told = asked(left, partial(_compared_with, it, op, right)) if len(node.ops) == 1 else left
+            told = (
+                answer_by_rank(left, partial(_compared_with, it, op, right)) if len(node.ops) == 1 else left
+            )
             return _by_rank(node, left, right) if told is left else told
         if answer is not True:
             return Const(value=False, place=place)
@@ -181,9 +183,7 @@ def _default_among(it: Interpreter, *values: Value) -> CodeLocation | None:
 def _compared(it: Interpreter, op: ast.cmpop, left: Value, right: Value) -> bool | None:
     if type(left) is not OneOf and type(right) is not OneOf:
         return _compared_one(it, op, left, right)
-    answers = {
-        _compared_one(it, op, one, other) for one in alternatives(left) for other in alternatives(right)
-    }
+    answers = {_compared_one(it, op, one, other) for one in list_values(left) for other in list_values(right)}
     return answers.pop() if len(answers) == 1 else None
 
 
@@ -258,7 +258,7 @@ def _actual(value: Value) -> Value:
 def _contains(it: Interpreter, whole: Value, item: Value) -> bool | None:
     if isinstance(whole, ExternalName):
         found = it.library.subscript(it, f"{whole.name}.__contains__", item)
-        return truth(found) if isinstance(found, Const) else None
+        return as_bool(found) if isinstance(found, Const) else None
     if isinstance(whole, Const) and isinstance(whole.value, str) and isinstance(item, Const):
         return item.value in whole.value if isinstance(item.value, str) else None
     if isinstance(whole, Seq) and not isinstance(item, (Const, Dtype)):

@@ -15,7 +15,7 @@ from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import Func
 from preflight.script.library_names import TRAINS
-from preflight.script.source import Source, used_by_program, used_names
+from preflight.script.source import Source, find_used_by_program, list_used_names
 
 
 class ProgramReader(Interpreter):
@@ -49,9 +49,9 @@ class ProgramReader(Interpreter):
         frame = self.modules[source.path]
         names = self.state.frames[frame].items()
         mine = [(name, it) for name, it in names if isinstance(it, Func) and it.key not in self.called]
-        used = self.sources.parser.find(used_by_program, source.tree) if mine else None
+        used = self.sources.parser.find(find_used_by_program, source.tree) if mine else None
         if used is None and mine and self._has_trained(source):
-            used = used_names(self.sources.parser.nodes(source.tree))
+            used = list_used_names(self.sources.parser.nodes(source.tree))
         for name, value in sorted(mine, key=lambda item: item[0] not in ("main", "train")):
             known = value.key in self.functions and value.key not in self.called
             if known and (used is None or (name in used and not only_uses(name))):

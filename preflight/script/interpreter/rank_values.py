@@ -19,11 +19,11 @@ from preflight.script.interpreter.values import (
     RankValue,
     Scalar,
     Value,
-    alternatives,
+    as_bool,
     is_by_rank,
     is_none,
     join,
-    truth,
+    list_values,
 )
 from preflight.script.syntax_trees import walk
 
@@ -55,17 +55,17 @@ _COLLECTORS = frozenset({"append", "add", "extend", "insert", "put", "update", "
 _GENERATORS = frozenset({"default_rng", "Random", "RandomState"})
 
 
-def named(it: Interpreter, name: str, value: Value) -> Value:
+def mark_named_rank(it: Interpreter, name: str, value: Value) -> Value:
     """Return a value; one that is not known, and is named as a rank, is a rank."""
     if (value is not UNKNOWN and type(value) is not OneOf) or name not in _NAMES or it.target.world == 1:
         return value
     if name in _FIRSTS:
         made = RankValue(first=True)
-        return join([made if item == UNKNOWN else item for item in alternatives(value)])
+        return join([made if item == UNKNOWN else item for item in list_values(value)])
     return RankValue() if value is UNKNOWN else value
 
 
-def answered(it: Interpreter, value: Value) -> Value:
+def mark_rank_answer(it: Interpreter, value: Value) -> Value:
     """Return what a function returns: True on rank 0 and False on the others says which rank this is."""
     places = [place for place in it.contexts[it.ways.contexts :] if place in (RANK_0, OTHER_RANKS)]
     if not isinstance(value, (Const, Func)) or not places:
@@ -79,10 +79,10 @@ def answered(it: Interpreter, value: Value) -> Value:
 def _had_by(value: Value, *, first: bool) -> list[Value]:
     """Return what a value may be on rank 0, or on the other ranks."""
     held = (value.held if isinstance(value, OneOf) else None) or {}
-    return [item for item in alternatives(value) if held.get(item, first) is first]
+    return [item for item in list_values(value) if held.get(item, first) is first]
 
 
-def of_ranks(value: Value, other: Value, *, first: bool) -> Value:
+def split_by_rank(value: Value, other: Value, *, first: bool) -> Value:
     """Return what has one value on rank 0 (`first`) or on the other ranks, and another where it has not."""
     one, rest = _had_by(value, first=first), _had_by(other, first=not first)
     held = {item: first for item in one if item not in rest} | {
@@ -92,17 +92,17 @@ def of_ranks(value: Value, other: Value, *, first: bool) -> Value:
     return OneOf(joined.values, held) if isinstance(joined, OneOf) else joined
 
 
-def of_each(owner: OneOf, read: Callable[[Value], Value]) -> Value:
+def map_alternatives(owner: OneOf, read: Callable[[Value], Value]) -> Value:
     """Return what is read of each thing that a value may be; of None nothing is, so it is another of them."""
     found = {item: read(item) for item in owner.values if not is_none(item)}
     ours, theirs = (
         [value for item, value in found.items() if owner.held and owner.held.get(item) is first]
         for first in (True, False)
     )
-    return of_ranks(join(ours), join(theirs), first=True) if ours and theirs else join(found.values())
+    return split_by_rank(join(ours), join(theirs), first=True) if ours and theirs else join(found.values())
 
 
-def picked(key: Value, owner: Map, *fallback: Value) -> Value:
+def pick_key(key: Value, owner: Map, *fallback: Value) -> Value:
     """Return what a key that is not known picks of a dict: another on each rank, by a key of the rank."""
     values = (*(value for _, value in owner.items), *fallback)
     if isinstance(key, RankValue) and len(set(values)) > 1:
@@ -112,11 +112,11 @@ def picked(key: Value, owner: Map, *fallback: Value) -> Value:
         ours = owner.get(first)
         rest = [value for name, value in owner.items if name != first or type(name) is not type(first)]
         if ours is not None and not owner.open and (rest or fallback):
-            return of_ranks(ours, join((*rest, *fallback)), first=True)
+            return split_by_rank(ours, join((*rest, *fallback)), first=True)
     return join((*values, OF_RANK if is_by_rank(key) else UNKNOWN))
 
 
-def asked(value: Value, answer: Callable[[Value], bool | None] = truth) -> Value:
+def answer_by_rank(value: Value, answer: Callable[[Value], bool | None] = as_bool) -> Value:
     """Return what a question about a value that differs with the rank says of it; else the value itself."""
     if type(value) is not OneOf or not value.held:
         return value
@@ -142,7 +142,7 @@ def without_contradiction(values: list[Value]) -> list[Value]:
     return [value.values[0] if type(value) is OneOf and not value.values[1:] else value for value in values]
 
 
-def given_by(it: Interpreter, func: Value, call: Call, result: Value) -> Value:
+def mark_rank_result(it: Interpreter, func: Value, call: Call, result: Value) -> Value:
     """Return what a call gives; what it makes of the rank unseen is by rank too, a place on a GPU not."""
     if result is not UNKNOWN or type(func) is Class:
         return result

@@ -8,7 +8,7 @@ import ast
 
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.state import State
-from preflight.script.interpreter.values import Ref, alternatives
+from preflight.script.interpreter.values import Ref, list_values
 
 
 def enter_branch(it: Interpreter, test: ast.expr, *, holds: bool) -> None:
@@ -18,7 +18,7 @@ def enter_branch(it: Interpreter, test: ast.expr, *, holds: bool) -> None:
     inner, given = _subject(test)
     scaled_if = it.scaled_if.get(ast.unparse(inner)) if it.scaled_if else None
     if scaled_if is None and isinstance(inner, (ast.Name, ast.Attribute)):
-        values = alternatives(it.evaluate(inner))
+        values = list_values(it.evaluate(inner))
         if any(isinstance(item, Ref) and it.kind(item) == "scaler" for item in values):
             scaled_if = True
     if scaled_if is not None and scaled_if is not (holds is given):
@@ -44,7 +44,7 @@ def _subject(test: ast.expr) -> tuple[ast.expr, bool]:
     return test, True
 
 
-def scales(node: ast.Call) -> bool:
+def is_scaling(node: ast.Call) -> bool:
     """Whether some scaler scales what a backward() is of: scaler.scale(loss), or its argument."""
     parts = (getattr(node.func, "value", None), *node.args)
     return any(isinstance(part, ast.Call) and getattr(part.func, "attr", "") == "scale" for part in parts)

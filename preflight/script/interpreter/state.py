@@ -19,9 +19,9 @@ from preflight.script.interpreter.values import (
     Dtype,
     HeapObject,
     Value,
+    as_text,
     join,
     join_things,
-    text_of,
 )
 
 _T = TypeVar("_T")
@@ -162,14 +162,14 @@ _UNCHANGED = {"adapters": NONE, "quantized": FALSE, "upcast": FALSE, "mixed": NO
 _PLAIN = tuple(_UNCHANGED.values())
 
 
-def float32_of_its_own(model: HeapObject) -> bool | None:
+def is_own_float32(model: HeapObject) -> bool | None:
     """Whether a model is built by the script, in float32; None while its dtype is not known yet.
 
     torch makes parameters in float32 unless a dtype, a cast or set_default_dtype says otherwise. What was
     loaded from a checkpoint is none of the script's own.
     """
     attrs = model.attrs
-    if "__class__" not in attrs and not (text_of(model.get("__name__")) or "").startswith("torch."):
+    if "__class__" not in attrs and not (as_text(model.get("__name__")) or "").startswith("torch."):
         return False
     if tuple(map(attrs.get, _UNCHANGED, _PLAIN)) != _PLAIN:  # each change of a model asks
         return False

@@ -9,15 +9,15 @@ from preflight import regex as re
 from preflight.script.interpreter import branches, calls, classes, loops, rank_values
 from preflight.script.interpreter.assignments import assign, delete_item, note_second_name
 from preflight.script.interpreter.branch_conditions import FINALLY, MAYBE, RANK_0
-from preflight.script.interpreter.contexts import STACK, SUPPRESS, context_kinds, note_autocast
-from preflight.script.interpreter.decorators import OF_KINDS, decorated
+from preflight.script.interpreter.contexts import STACK, SUPPRESS, list_context_kinds, note_autocast
+from preflight.script.interpreter.decorators import OF_KINDS, apply_decorator
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
-from preflight.script.interpreter.match_patterns import case_matches, place_of_case
+from preflight.script.interpreter.match_patterns import match_case, place_of_case
 from preflight.script.interpreter.state import State, merge_states
 from preflight.script.interpreter.values import NONE, UNKNOWN, Const, ExternalName, Module, Value
 from preflight.script.library_names import GONE
-from preflight.script.source import Source, all_names
+from preflight.script.source import Source, list_names
 
 _GIVES_UP = re.compile(
     r"\b(?:raise|_?exit|quit|abort|kill|destroy_process_group|return [1-9])\b"
@@ -84,7 +84,7 @@ def _return(it: Interpreter, node: ast.Return) -> None:
     it.named_value = node.value  # by the caller, if at all
     value = it.evaluate(node.value) if node.value else NONE
     loops.leave(it, it.place(node), [loop for loop in it.loops if loop.calls == len(it.stack)])
-    it.ways.returns.append((value, it.state.fork(), rank_values.answered(it, value)))
+    it.ways.returns.append((value, it.state.fork(), rank_values.mark_rank_answer(it, value)))
     it.state.dead = True
 
 
@@ -106,10 +106,10 @@ def _try(it: Interpreter, node: ast.Try) -> None:
 
     Imports are taken to succeed, and variables of the launch to be set, unless the body always raises.
     """
-    before, left, depth = it.state.fork(), branches.ways_out(it), len(it.contexts)
+    before, left, depth = it.state.fork(), branches.count_ways_out(it), len(it.contexts)
     loops.read_caught(it, node, _caught(it, node))
     ended = it.state.fork()
-    always = ended.dead and branches.ways_out(it) == left
+    always = ended.dead and branches.count_ways_out(it) == left
     it.execute(node.orelse)
     paths = [it.state]
     imports = any(isinstance(item, (ast.Import, ast.ImportFrom)) for item in node.body)
@@ -129,7 +129,7 @@ def _caught(it: Interpreter, node: ast.Try) -> str:
         return ""
     parser, kinds = it.sources.parser, list[str]()
     for handler in node.handlers:
-        names = parser.find(all_names, handler)
+        names = parser.find(list_names, handler)
         called = it.functions_named(names)
         if not any(_GIVES_UP.search(parser.find(_text, part)) for part in (handler, *called)):
             kinds.append(ast.unparse(handler.type) if handler.type else "Exception")
@@ -189,17 +189,17 @@ def _with(it: Interpreter, node: ast.With | ast.AsyncWith) -> None:
     for item in node.items:
         value = it.evaluate(item.context_expr)
         after = after if managers else it.default_dtype
-        it.contexts += context_kinds(it, item.context_expr, value)
+        it.contexts += list_context_kinds(it, item.context_expr, value)
         managers.append(value)
         value = classes.enter_context(it, value, node)
-        restores = classes.method_of(it, managers[-1], "__exit__") is None
+        restores = classes.find_method(it, managers[-1], "__exit__") is None
         after = after if restores else it.default_dtype  # else its own __exit__ does, if it does
         if item.optional_vars is not None:
             assign(it, item.optional_vars, value)
     for manager in managers:  # once it is known whether gradients flow in the block
         note_autocast(it, manager)
     it.block = outer
-    within, left, inside = it.default_dtype, branches.ways_out(it), len(it.contexts)
+    within, left, inside = it.default_dtype, branches.count_ways_out(it), len(it.contexts)
     suppresses = SUPPRESS in it.contexts[depth:]
     suppressed = [ast.unparse(item.context_expr) for item in node.items] if suppresses else ()
     loops.read_caught(it, node, " ".join(suppressed))
@@ -207,7 +207,7 @@ def _with(it: Interpreter, node: ast.With | ast.AsyncWith) -> None:
     it.default_dtype = after if restored else it.default_dtype
     for manager in reversed(managers):
         _end(it, inside, left, partial(classes.leave_context, it, manager, node))
-    if SUPPRESS in it.contexts[depth:] and branches.ways_out(it) == left:
+    if SUPPRESS in it.contexts[depth:] and branches.count_ways_out(it) == left:
         it.state.dead = False  # what the block raises ends the block only
     del it.contexts[depth:]
 
@@ -225,7 +225,7 @@ def _function(it: Interpreter, node: ast.FunctionDef | ast.AsyncFunctionDef) -> 
     made: Value = func
     is_plain = not any(isinstance(item, ExternalName) and item.name in OF_KINDS for item in decorators)
     for decorator in reversed(decorators):
-        result = decorated(it, decorator, made, node)
+        result = apply_decorator(it, decorator, made, node)
         made = result if is_plain else func
     if decorators:
         it.bind(node.name, made)
@@ -235,7 +235,7 @@ def _class(it: Interpreter, node: ast.ClassDef) -> None:
     cls = classes.define_class(it, node)
     it.bind(node.name, cls)
     for decorator in node.decorator_list:
-        decorated(it, it.evaluate(decorator), cls, node)  # for what it notes
+        apply_decorator(it, it.evaluate(decorator), cls, node)  # for what it notes
 
 
 def _import(it: Interpreter, node: ast.Import) -> None:
@@ -334,7 +334,7 @@ def _match(it: Interpreter, node: ast.Match) -> None:
     paths, places, outer_guard = list[State](), list[str](), it.guard
     for case in node.cases:
         it.state = before.fork()
-        fits = case_matches(it, case, subject)
+        fits = match_case(it, case, subject)
         if fits is False:
             continue
         sure = fits and not paths

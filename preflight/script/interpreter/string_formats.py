@@ -12,7 +12,7 @@ _MAX_MADE = 4 * MAX_TEXT  # no longer text is made; what is longer than MAX_TEXT
 _PERCENT = re.compile(r"%(?:\((\w+)\))?([sdi%])")
 
 
-def concatenated(parts: Iterable[Value], place: CodeLocation | None = None) -> Value:
+def concatenate(parts: Iterable[Value], place: CodeLocation | None = None) -> Value:
     """Return the text of these parts; what a rank is part of differs from rank to rank."""
     text = ""
     ranked = unknown = False
@@ -32,7 +32,7 @@ def concatenated(parts: Iterable[Value], place: CodeLocation | None = None) -> V
     return UNKNOWN if unknown else Const(text, place)
 
 
-def formatted(text: str, given: Iterable[Value], named: Map, place: CodeLocation) -> Value:
+def format_text(text: str, given: Iterable[Value], named: Map, place: CodeLocation) -> Value:
     """Return `text.format(*given, **named)`; widths could make it large, and are not needed."""
     items = list(given)
     try:
@@ -49,15 +49,15 @@ def formatted(text: str, given: Iterable[Value], named: Map, place: CodeLocation
             return UNKNOWN
         known = name.isidentifier() and named.get(name)
         parts.append(known or (items[number] if number < len(items) and not name.isidentifier() else UNKNOWN))
-    return concatenated(parts, place)
+    return concatenate(parts, place)
 
 
-def percent(text: str, value: Value, place: CodeLocation) -> Value:
+def format_percent(text: str, value: Value, place: CodeLocation) -> Value:
     """Return `text % value` where only %s, %d, %i and %(name)s occur."""
     given: list[Value] = list(value.items) if isinstance(value, Seq) else [value]
     if isinstance(value, Seq) and value.open:
         return UNKNOWN
-    return concatenated(_percent_parts(text, given, value), place)
+    return concatenate(_percent_parts(text, given, value), place)
 
 
 def _percent_parts(text: str, given: list[Value], value: Value) -> Iterator[Value]:
@@ -75,11 +75,11 @@ def _percent_parts(text: str, given: list[Value], value: Value) -> Iterator[Valu
     yield UNKNOWN if unused or "%" in text[begin:] else Const(text[begin:])
 
 
-def joined(separator: str, items: Value) -> Value:
+def join_text(separator: str, items: Value) -> Value:
     """Return `separator.join(items)`."""
     if not isinstance(items, Seq) or items.open:
         return UNKNOWN
     parts: list[Value] = []
     for item in items.items:
         parts += [Const(separator), item] if parts else [item]
-    return concatenated(parts)
+    return concatenate(parts)

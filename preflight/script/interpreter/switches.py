@@ -58,7 +58,7 @@ def note_derived(it: Interpreter, body: Sequence[ast.stmt], context: str) -> Non
             it.options.places.setdefault(it.place(node.value), context.removeprefix(WITHOUT))
 
 
-def closed_switches(it: Interpreter) -> tuple[str, ...]:
+def list_closed_switches(it: Interpreter) -> tuple[str, ...]:
     """Return the switches that are off by default and may open a branch that was left out, as flags."""
     options = [item for item in it.options.declared.values() if item.flags and not item.given]
     asked = [item for item in options if item.dest in it.options.closed]

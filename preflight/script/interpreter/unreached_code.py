@@ -20,7 +20,7 @@ from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
 from preflight.script.interpreter.module_names import read_modules
 from preflight.script.interpreter.values import Class, Func, Value
 from preflight.script.library_names import TRAINS
-from preflight.script.source import Source, used_by_program
+from preflight.script.source import Source, find_used_by_program
 
 _MAX_READ = 12  # functions and classes that are read so, at most
 _MAX_ALIKE = 4  # classes of which any may be the one whose method is called
@@ -52,7 +52,7 @@ class Definition:
     calls: frozenset[str]
 
 
-def definitions(nodes: Sequence[ast.AST]) -> tuple[Definition, ...]:
+def list_definitions(nodes: Sequence[ast.AST]) -> tuple[Definition, ...]:
     """Return what a file defines at its top."""
     found = list[_Function]()
     for statement in getattr(nodes[0], "body", ()):
@@ -143,7 +143,7 @@ class RemainderReader:
         """Note what files define that write any of these names; return the others."""
         written = re.compile("|".join(map(re.escape, names)))
         for source in filter(lambda file: written.search(file.text), files):
-            for each in self._it.sources.parser.find(definitions, source.tree):
+            for each in self._it.sources.parser.find(list_definitions, source.tree):
                 self._known[id(each.node)] = each
         return [source for source in files if not written.search(source.text)]
 
@@ -175,7 +175,7 @@ class RemainderReader:
         """Yield what the script's own file defines and names, or all of it where nothing in it runs."""
         it = self._it
         names = it.state.frames.get(it.modules.get(self._main.path, 0), {})
-        used = it.sources.parser.find(used_by_program, self._main.tree)
+        used = it.sources.parser.find(find_used_by_program, self._main.tree)
         for name, value in list(names.items()):
             if used is not None and name not in used:
                 continue
@@ -246,7 +246,7 @@ class RemainderReader:
                 empty = unwrap_value(it, info.node, ())
                 made = classes.instantiate(it, func, empty)
                 it.state.dead = False
-                target = classes.method_of(it, made, name) or target
+                target = classes.find_method(it, made, name) or target
             calls.call_function(it, target, call or unwrap_value(it, info.node, ()))
             it.emit(ScriptEvent("end", CodeLocation(self._main.path, 1)))
         it.state = before

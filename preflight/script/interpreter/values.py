@@ -108,7 +108,7 @@ class Element:
     what: str  # "module", "parameters", "parameter", "data", "grad", "state"
 
 
-def heap_id(value: "Ref | Element") -> int:
+def get_id(value: "Ref | Element") -> int:
     """Return the number of the thing that a value is, or is a part of."""
     return value.id if isinstance(value, Ref) else value.of
 
@@ -215,7 +215,7 @@ TRUE = Const(True)
 FALSE = Const(False)
 
 
-def alternatives(value: Value) -> Collection[Value]:
+def list_values(value: Value) -> Collection[Value]:
     """Return the value alone, or each that it may be."""
     return value.values if type(value) is OneOf else (value,)
 
@@ -229,7 +229,7 @@ def join(values: Iterable[Value]) -> Value:
             break
     else:
         return first
-    flat = dict.fromkeys(item for value in values for item in alternatives(value))
+    flat = dict.fromkeys(item for value in values for item in list_values(value))
     odd = [value for value in values if type(value) is Unknown and value is not UNKNOWN]
     if odd and UNKNOWN in flat:
         by_rank = any(value.by_rank for value in odd)  # on one path, or all
@@ -254,7 +254,7 @@ def _alike(item: Value, values: Iterable[Value]) -> Value:
     marked = isinstance(item, Unknown) and item.on
     return (
         UNKNOWN
-        if marked and any(part is not item for value in values for part in alternatives(value))
+        if marked and any(part is not item for value in values for part in list_values(value))
         else item
     )
 
@@ -264,15 +264,15 @@ def _held_alike(values: "Sequence[Value]", held: list[dict["Value", bool]]) -> d
     found = {item: first for each in held for item, first in each.items()}
     for value in values:
         known = (value.held if isinstance(value, OneOf) else None) or {}
-        for item in alternatives(value):
+        for item in list_values(value):
             if item in found and known.get(item) is not found[item]:
                 del found[item]
     return found
 
 
-def truth(value: Value) -> bool | None:
+def as_bool(value: Value) -> bool | None:
     """Return whether the value is true, None when reading cannot know."""
-    answers = {_truth(item) for item in alternatives(value)}
+    answers = {_truth(item) for item in list_values(value)}
     return answers.pop() if len(answers) == 1 else None
 
 
@@ -295,16 +295,16 @@ def is_none(value: Value) -> bool:
 
 def may_be_rank(value: Value) -> bool:
     """Whether a value is a rank or a comparison with one, or may be."""
-    return any(type(item) is RankValue for item in alternatives(value))
+    return any(type(item) is RankValue for item in list_values(value))
 
 
-def merged(left: Map, right: Map) -> Map:
+def merge_maps(left: Map, right: Map) -> Map:
     """Return `{**left, **right}`."""
     items = tuple({**dict(left.items), **dict(right.items)}.items())
     return Map(items, left.open or right.open, {**left.places, **right.places})
 
 
-def of_pairs(given: Value) -> Map:
+def build_map(given: Value) -> Map:
     """Return what `dict(given)` holds: of pairs, those whose keys are known."""
     if not isinstance(given, Seq):
         return given if isinstance(given, Map) else Map((), open=True)
@@ -313,7 +313,7 @@ def of_pairs(given: Value) -> Map:
     return Map(tuple(named.items()), open=given.open or len(named) < len(given.items))
 
 
-def names_of(value: Value) -> Value:
+def as_iterable(value: Value) -> Value:
     """Return what a loop over a dict goes over, where all its names are known; any other value as it is.
 
     A dict with a name such as `__scaled__` represents a tensor.
@@ -341,7 +341,7 @@ def is_by_rank(value: Value | None) -> bool:
     return type(value) is RankValue
 
 
-def text_of(value: Value | None) -> str | None:
+def as_text(value: Value | None) -> str | None:
     """Return the string a value surely is, else None."""
     return value.value if isinstance(value, Const) and isinstance(value.value, str) else None
 
@@ -356,7 +356,7 @@ MODEL_FACTS = frozenset(
 """Attributes of a model that reading keeps; one that the script sets by such a name is none of them."""
 
 
-def own_attribute(name: str) -> str:
+def rename_attribute(name: str) -> str:
     """Return under which name a model holds what the script calls `self.dtype` and the like."""
     return f"own {name}" if name in MODEL_FACTS else name
 

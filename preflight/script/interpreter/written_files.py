@@ -12,9 +12,9 @@ from preflight.script.interpreter.values import (
     HeapObject,
     Ref,
     Value,
-    alternatives,
-    text_of,
-    truth,
+    as_bool,
+    as_text,
+    list_values,
 )
 
 _OF_TABLES = frozenset({"to_csv", "to_parquet", "to_pickle", "to_excel", "to_feather"})
@@ -47,9 +47,9 @@ def note_method(it: Interpreter, name: str, owner: Value, call: Call) -> Value:
     elif name == "savefig" and call.args:
         note_result(it, call.args[0], call)
     elif name == "open" and len(call.args) + ("mode" in call.kwargs) > 1:
-        if replaces(call.get("mode", 1)):
+        if replaces_file(call.get("mode", 1)):
             return open_file(it, call.args[0], call.get("mode", 1), call)  # of a file system
-    elif name == "open" and replaces(call.get("mode", 0)):
+    elif name == "open" and replaces_file(call.get("mode", 0)):
         return open_file(it, owner, call.get("mode", 0), call)
     return UNKNOWN
 
@@ -77,23 +77,23 @@ def note_write(it: Interpreter, call: Call, path: Value | None, what: str, *, op
 
 def open_file(it: Interpreter, path: Value, mode: Value | None, call: Call) -> Value:
     """Return a file that is open; the rules are sent it where it is written from its start."""
-    if replaces(mode):
+    if replaces_file(mode):
         note_result(it, path, call)
-    return it.new(HeapObject("file", call.place, {"path": path, "replaces": Const(replaces(mode))}))
+    return it.new(HeapObject("file", call.place, {"path": path, "replaces": Const(replaces_file(mode))}))
 
 
 def note_folder(it: Interpreter, path: Value, seen: Call) -> None:
     """Send the rules a folder that is made and may exist."""
-    if truth(seen.get("exist_ok", 2) or FALSE) is False and not seen.open:
+    if as_bool(seen.get("exist_ok", 2) or FALSE) is False and not seen.open:
         note_write(it, seen, path, "folder")
 
 
 def note_result(it: Interpreter, path: Value, call: Call) -> None:
     """Send the rules a file other than weights; a file that is open was noted where it was opened."""
-    if not any(isinstance(item, Ref) for item in alternatives(path)):
+    if not any(isinstance(item, Ref) for item in list_values(path)):
         note_write(it, call, path, "result")
 
 
-def replaces(mode: Value | None) -> bool:
+def replaces_file(mode: Value | None) -> bool:
     """Whether a file is opened to be written from its start; what is appended to loses nothing."""
-    return _REPLACES.fullmatch(text_of(mode or UNKNOWN) or "") is not None
+    return _REPLACES.fullmatch(as_text(mode or UNKNOWN) or "") is not None

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from preflight.script.interpreter.arguments import option_value
+from preflight.script.interpreter.arguments import decide_option
 from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.events import Call, DeclaredOption
 from preflight.script.interpreter.interpreter import CallModel, Interpreter
@@ -17,14 +17,14 @@ from preflight.script.interpreter.values import (
     HeapObject,
     RankValue,
     Value,
-    text_of,
+    as_text,
 )
 
 FLAGS = "absl.flags.FLAGS."
 _KINDS = {"string": "str", "integer": "int", "float": "float", "enum": "str", "bool": "", "boolean": ""}
 
 
-def flag_value(it: Interpreter, name: str) -> Value:
+def read_flag(it: Interpreter, name: str) -> Value:
     """Return what FLAGS.name has: what the script sets, else what the launch gives, or its default."""
     entry = _entry(it, name)
     if entry is None:
@@ -33,7 +33,7 @@ def flag_value(it: Interpreter, name: str) -> Value:
     if thing is not None and "value" in thing.attrs:
         return thing.get("value")
     given = list(it.target.args) if it.target.args is not None else None
-    return option_value(declared, declared.default, given, it.target.switches)
+    return decide_option(declared, declared.default, given, it.target.switches)
 
 
 def _entry(it: Interpreter, name: str) -> int | None:
@@ -48,7 +48,7 @@ def set_flag(it: Interpreter, owner: ExternalName, name: str, value: Value) -> N
 
 
 def _define(it: Interpreter, call: Call, kind: str) -> Value:
-    name = text_of(call.get("name", 0))
+    name = as_text(call.get("name", 0))
     if name is None:
         return UNKNOWN
     default = call.get("default", 1) or NONE
@@ -59,14 +59,14 @@ def _define(it: Interpreter, call: Call, kind: str) -> Value:
     if isinstance(default, Const) and default.place is not None:
         it.options.places[default.place] = flags[0]
     of_rank = it.options.declared[entry.id].is_local_rank() and it.target.args is None and it.target.world > 1
-    value = RankValue(of=OF_NODE) if of_rank else flag_value(it, name)
+    value = RankValue(of=OF_NODE) if of_rank else read_flag(it, name)
     it.change(entry.id, value=value)
     return it.new(HeapObject("namespace", call.place, {"value": value}))
 
 
 def _config_file(it: Interpreter, call: Call) -> Value:
     """config_flags.DEFINE_config_file("config", "config/base.py"): what get_config() of that module gives."""
-    made, path = _define(it, call, "str"), text_of(call.get("default", 1)) or ""
+    made, path = _define(it, call, "str"), as_text(call.get("default", 1)) or ""
     source = it.sources.imported(path.removesuffix(".py").strip("./").replace("/", "."), 0, it.source)
     if not path.endswith(".py") or source is None:
         return made
@@ -74,7 +74,7 @@ def _config_file(it: Interpreter, call: Call) -> Value:
     if not isinstance(function, Func):
         return made
     value = invoke(it, function, call.passing())
-    declared, name = it.options.declared, text_of(call.get("name", 0))
+    declared, name = it.options.declared, as_text(call.get("name", 0))
     entry = next(key for key, item in declared.items() if item.dest == name)
     it.change(entry, value=value)
     declared[entry] = DeclaredOption((), declared[entry].dest, value, None, "")

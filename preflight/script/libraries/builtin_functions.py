@@ -28,10 +28,10 @@ from preflight.script.interpreter.values import (
     Ref,
     Seq,
     Value,
-    alternatives,
+    as_bool,
+    as_text,
     join,
-    text_of,
-    truth,
+    list_values,
 )
 
 _MAX_ITEMS = 64
@@ -109,7 +109,7 @@ def _length(it: Interpreter, call: Call) -> Value:
     value = call.first
     if isinstance(value, (Seq, Map)) and not value.open:
         return Const(len(value.items), _written(it, call.args))
-    text = text_of(value)
+    text = as_text(value)
     return UNKNOWN if text is None else Const(len(text), _written(it, call.args))
 
 
@@ -120,7 +120,7 @@ def _truth_of_items(*, stops_at: bool) -> CallModel:
         value = call.first
         if not isinstance(value, Seq):
             return UNKNOWN
-        answers = [truth(item) for item in value.items]
+        answers = [as_bool(item) for item in value.items]
         if stops_at in answers:
             return Const(stops_at)
         return UNKNOWN if None in answers or value.open else Const(not stops_at)
@@ -132,7 +132,7 @@ def _isinstance(it: Interpreter, call: Call) -> Value:
     if len(call.args) != 2:
         return UNKNOWN
     kinds = call.args[1].items if isinstance(call.args[1], Seq) else (call.args[1],)
-    answers = {is_one_of(it, value, kinds) for value in alternatives(call.args[0])}
+    answers = {is_one_of(it, value, kinds) for value in list_values(call.args[0])}
     answer = answers.pop() if len(answers) == 1 else None
     return UNKNOWN if answer is None else Const(answer)
 
@@ -253,7 +253,7 @@ def _filter(it: Interpreter, call: Call) -> Value:
         return _open(it, value)
     kept = []
     for item in value.items:
-        known = truth(invoke(it, func, call.passing(item)))
+        known = as_bool(invoke(it, func, call.passing(item)))
         if known is None:
             return _open(it, value)
         kept += [item] if known else []

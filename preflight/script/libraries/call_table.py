@@ -7,10 +7,10 @@ from typing import Any
 
 from preflight import regex as re
 from preflight.facts.script import CodeLocation
-from preflight.script.interpreter.arguments import command_line
+from preflight.script.interpreter.arguments import build_command_line
 from preflight.script.interpreter.assignments import assign
-from preflight.script.interpreter.calls import call_function, invoke, taint
-from preflight.script.interpreter.classes import method_of
+from preflight.script.interpreter.calls import call_function, invoke, taint_arguments
+from preflight.script.interpreter.classes import find_method
 from preflight.script.interpreter.events import OWN_STEP, Call, ScriptEvent
 from preflight.script.interpreter.interpreter import (
     CallModel,
@@ -40,10 +40,10 @@ from preflight.script.interpreter.values import (
     Ref,
     Seq,
     Value,
-    alternatives,
+    as_text,
     is_by_rank,
     join,
-    text_of,
+    list_values,
 )
 from preflight.script.libraries import (
     absl_flags,
@@ -71,8 +71,8 @@ from preflight.script.libraries import (
     threads_and_processes,
     timm_scaler,
 )
-from preflight.script.libraries.absl_flags import FLAGS, flag_value
-from preflight.script.libraries.casts import EACH, modules_of
+from preflight.script.libraries.absl_flags import FLAGS, read_flag
+from preflight.script.libraries.casts import EACH, get_modules
 from preflight.script.library_names import (
     KNOWN_ROOTS,
     MODEL_METHODS,
@@ -139,8 +139,8 @@ class LibraryModel:
         if name in _DTYPES:
             return Dtype(_DTYPES[name], it.place(node))
         if name == "sys.argv":
-            return command_line(it)
-        return flag_value(it, name.removeprefix(FLAGS)) if name.startswith(FLAGS) else None
+            return build_command_line(it)
+        return read_flag(it, name.removeprefix(FLAGS)) if name.startswith(FLAGS) else None
 
     def exported(self, it: Interpreter, name: str, node: ast.AST) -> Value | None:
         """Return what a name is that a script gets by `import *`, None when the library has none such."""
@@ -170,7 +170,7 @@ class LibraryModel:
         if root in runners.ROOTS:
             return runners.run(it, root, call)
         if root not in KNOWN_ROOTS:
-            taint(it, call)
+            taint_arguments(it, call)
         return UNKNOWN
 
     def method(self, it: Interpreter, owner: Ref | Element, name: str, call: Call) -> Value:
@@ -210,14 +210,14 @@ class LibraryModel:
             return UNKNOWN
         if isinstance(owner, Element) or thing.kind == "model":
             if name in ("weight", "bias"):
-                if isinstance(owner, Ref) and (text_of(thing.get("__name__")) or "").startswith("torch.nn."):
+                if isinstance(owner, Ref) and (as_text(thing.get("__name__")) or "").startswith("torch.nn."):
                     return Element(owner.id, models.OWN)  # one of the layer's own
                 if isinstance(owner, Element) and owner.what == EACH:
                     return Element(owner.of, "weight")
             known = models.model_attribute(it, owner, name)
             if known is not None:
                 return known
-            if name == "module" and isinstance(owner, Ref) and TRUE in alternatives(thing.get("inside")):
+            if name == "module" and isinstance(owner, Ref) and TRUE in list_values(thing.get("inside")):
                 return Ref(owner.id)  # of DistributedDataParallel and DataParallel
             gathers = name == "all_gather" and "trainer" in thing.attrs
             if isinstance(owner, Element) or gathers or name in MODEL_METHODS or name.startswith("__"):
@@ -226,7 +226,7 @@ class LibraryModel:
         if thing.kind in _PROCESSES and name in _OF_PROCESS:
             return _OF_PROCESS[name](it)
         if (thing.kind, name) == ("optimizer", "param_groups"):
-            return pytorch.parameter_groups(it, owner)
+            return pytorch.list_parameter_groups(it, owner)
         if part := _PARTS.get((thing.kind, name)):
             return it.new(HeapObject(part, thing.place))
         return Method(owner, name) if (thing.kind, name) in _METHODS else UNKNOWN
@@ -236,7 +236,7 @@ class LibraryModel:
         if isinstance(owner, ExternalName):
             absl_flags.set_flag(it, owner, name, value)
         elif isinstance(owner, Element):
-            models.parameter_assigned(it, owner, name, value, place)
+            models.assign_parameter(it, owner, name, value, place)
         elif it.kind(owner) == "model config" and name in ("_attn_implementation", "attn_implementation"):
             node = ast.Call(func=ast.Name(id=name, ctx=ast.Load()), args=[], keywords=[])
             made = Call(node, place, (), {name: value}, {name: place}, open=False)
@@ -249,14 +249,14 @@ class LibraryModel:
     def subscript(self, it: Interpreter, name: str, key: Value) -> Value:
         """Return an item of os.environ."""
         if name.startswith("os.environ"):
-            return environment.environment(it, key, contains=name.endswith("__contains__"))
+            return environment.read_variable(it, key, contains=name.endswith("__contains__"))
         return UNKNOWN
 
     def element(self, it: Interpreter, iterable: Value) -> Value:
         """Return what iterating over a value yields."""
         if data_loaders.may_draw(it, iterable):
             data_loaders.draw(it, iterable)
-            return join(self._yielded(it, item) for item in alternatives(iterable) if isinstance(item, Ref))
+            return join(self._yielded(it, item) for item in list_values(iterable) if isinstance(item, Ref))
         if isinstance(iterable, Seq):
             values = join(iterable.items) if iterable.items else UNKNOWN
             return join((values, UNKNOWN)) if iterable.open and len(iterable.items) > 1 else values
@@ -273,15 +273,15 @@ class LibraryModel:
     def _yielded(self, it: Interpreter, iterable: Ref) -> Value:
         """Return what the __iter__ of a class of the script yields, or its __next__, or a list of modules."""
         for name in ("__iter__", "__next__") if it.kind(iterable) in _ITERATED else ():
-            method, dead = method_of(it, iterable, name), it.state.dead
+            method, dead = find_method(it, iterable, name), it.state.dead
             if method is not None:
                 made = call_function(it, method, unwrap_value(it, it.functions[method.key].node, ()))
                 it.state.dead = dead  # at times it raises StopIteration
                 if made != iterable:
                     return self.element(it, made) if name == "__iter__" else made
         if it.kind(iterable) == "list":
-            return self.element(it, list_classes.items_of(it, iterable))
-        return join(modules_of(it.thing(iterable)))
+            return self.element(it, list_classes.list_items(it, iterable))
+        return join(get_modules(it.thing(iterable)))
 
     def raw_backward(self, it: Interpreter, call: Call) -> None:
         """Send the rules the event of a backward() without a scaler or accelerator in it."""
@@ -300,7 +300,7 @@ class LibraryModel:
         func = call.node.func
         if not isinstance(func, ast.Attribute):
             return None
-        owner = models.moved_model(func.value)
+        owner = models.find_moved_model(func.value)
         name = getattr(owner, "id", getattr(owner, "attr", ""))  # none of what another call gives
         if func.attr in ("parameters", "named_parameters"):
             sure = bool(name)
@@ -314,7 +314,7 @@ class LibraryModel:
             sure = sure or (is_model and func.attr == "to" and any(item in _HALVES for item in given))
         if not sure:
             return None
-        ref = it.new(models.new_model(call.place, UNKNOWN, touched=TRUE))
+        ref = it.new(models.make_model(call.place, UNKNOWN, touched=TRUE))
         if name:
             assign(it, owner, ref)
         return models.model_method(it, ref, func.attr, call)
@@ -324,13 +324,13 @@ class LibraryModel:
         cuda = getattr(call.node.func, "attr", "") == "cuda"
         here: tuple[Value, ...] = (Device("cuda"),) if cuda and not call.args else ()
         for argument in (*here, *call.args, *call.kwargs.values()):
-            for item in alternatives(argument):
-                device = models.as_device(item) if cuda or text_of(item) or type(item) is RankValue else item
+            for item in list_values(argument):
+                device = models.as_device(item) if cuda or as_text(item) or type(item) is RankValue else item
                 if isinstance(device, Device) and device.kind == "cuda":
-                    values = models.device_use(device, item, argument)
+                    values = models.describe_use(device, item, argument)
                     it.emit(call.event("cuda", None, "tensor", **values))
         given = [*here, *call.args, *(call.kwargs[word] for word in call.kwargs if word == "device")]
-        return devices.tensor_on(item for item in given if not isinstance(item, Dtype))
+        return devices.make_tensor_on(item for item in given if not isinstance(item, Dtype))
 
     def class_kind(self, name: str) -> str:
         """Return the kind of thing that a library's class makes."""
@@ -357,7 +357,7 @@ class LibraryModel:
         if handler is not None:
             handler(it, ref, name, call)
         elif kind in ("", "instance"):
-            taint(it, call)
+            taint_arguments(it, call)
 
 
 @lru_cache(maxsize=256)
@@ -370,7 +370,7 @@ def _class_kind(name: str) -> str:
         return "optimizer"
     if is_model_class(name) or name in pytorch.MODULES or (name.startswith("torch.nn.") and _is_layer(name)):
         return "model"
-    return _CLASSES.get(name) or lightning.class_kind(name)
+    return _CLASSES.get(name) or lightning.find_class_kind(name)
 
 
 def _is_layer(name: str) -> bool:

@@ -1,7 +1,7 @@
 """What a Trainer calls of the script while it trains: callbacks, and methods that the script overrides."""
 
 from preflight.script.interpreter.calls import call_function
-from preflight.script.interpreter.classes import instantiate, method_of
+from preflight.script.interpreter.classes import find_method, instantiate
 from preflight.script.interpreter.contexts import note_autocast
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
@@ -15,10 +15,10 @@ from preflight.script.interpreter.values import (
     Ref,
     Seq,
     Value,
-    alternatives,
     join,
+    list_values,
 )
-from preflight.script.libraries.models import trained_dtype
+from preflight.script.libraries.models import find_trained_dtype
 
 _BEFORE = ("on_init_end", "on_train_begin")
 _CALLBACKS = (
@@ -33,7 +33,7 @@ _OVERRIDDEN = (
 )
 
 
-def before_steps(it: Interpreter, trainer: Ref, call: Call) -> None:
+def run_start_callbacks(it: Interpreter, trainer: Ref, call: Call) -> None:
     """Read what the Trainer calls of callbacks before its first step; their classes become objects."""
     thing = it.thing(trainer)
     if thing is None:
@@ -43,21 +43,21 @@ def before_steps(it: Interpreter, trainer: Ref, call: Call) -> None:
         it.change(trainer.id, optimizers=Seq((optimizer,)))
     if thing.get("callbacks") != NONE:
         none = call.passing()
-        made = instances(it, thing.get("callbacks"), none)
+        made = make_instances(it, thing.get("callbacks"), none)
         it.change(trainer.id, callbacks=made)
         seen = _given(thing, _models(it, thing), call)
         for item in made.items:
             call_methods(it, item, _BEFORE, seen)
 
 
-def instances(it: Interpreter, callbacks: Value, call: Call) -> Seq:
+def make_instances(it: Interpreter, callbacks: Value, call: Call) -> Seq:
     """Return callbacks as objects: one, a list, classes that the Trainer makes objects of."""
     items = callbacks.items if isinstance(callbacks, Seq) else (callbacks,)
     return Seq(tuple(instantiate(it, item, call) if isinstance(item, Class) else item for item in items))
 
 
 def _models(it: Interpreter, trainer: HeapObject) -> list[Value]:
-    return [item for item in alternatives(trainer.get("model")) if it.kind(item) == "model"]
+    return [item for item in list_values(trainer.get("model")) if it.kind(item) == "model"]
 
 
 def _given(trainer: HeapObject, models: list[Value], call: Call) -> Call:
@@ -65,7 +65,7 @@ def _given(trainer: HeapObject, models: list[Value], call: Call) -> Call:
     return Call(call.node, call.place, (trainer.get("args"), UNKNOWN, UNKNOWN), given, {}, open=True)
 
 
-def between_steps(it: Interpreter, trainer: Ref, call: Call) -> None:
+def run_step_callbacks(it: Interpreter, trainer: Ref, call: Call) -> None:
     """Read what the Trainer calls while it trains: callbacks, and methods that the script overrides."""
     thing = it.thing(trainer)
     if thing is None:
@@ -74,7 +74,7 @@ def between_steps(it: Interpreter, trainer: Ref, call: Call) -> None:
     for model in models:
         held = it.thing(model)
         if held is not None and isinstance(model, Ref):
-            it.change(model.id, stepped=TRUE, optimized=TRUE, optimized_dtype=trained_dtype(held))
+            it.change(model.id, stepped=TRUE, optimized=TRUE, optimized_dtype=find_trained_dtype(held))
     it.contexts.append("training")
     seen, callbacks = _given(thing, models, call), thing.get("callbacks")
     for item in callbacks.items if isinstance(callbacks, Seq) else ():
@@ -89,7 +89,7 @@ def between_steps(it: Interpreter, trainer: Ref, call: Call) -> None:
 def call_methods(it: Interpreter, owner: Value, names: tuple[str, ...], seen: Call) -> Value:
     """Call those methods that the script's class of an object has; return what the last gives."""
     found: Value = UNKNOWN
-    for method in filter(None, [method_of(it, owner, name) for name in names]):
+    for method in filter(None, [find_method(it, owner, name) for name in names]):
         dead = it.state.dead
         found = call_function(it, method, seen)
         it.state.dead = dead  # one that raises does so at times: the training may well come to its end

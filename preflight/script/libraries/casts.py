@@ -17,9 +17,9 @@ from preflight.script.interpreter.values import (
     HeapObject,
     Ref,
     Value,
-    alternatives,
-    heap_id,
+    get_id,
     join,
+    list_values,
 )
 
 _MAX_MEMBERS = 60
@@ -33,7 +33,7 @@ EACH = "each module"  # of a loop over modules() or of apply(): all of a model, 
 _OF_ADAPTERS = re.compile(r"lora|adapter|peft", re.IGNORECASE)
 
 
-def members(it: Interpreter, model: int) -> list[int]:
+def list_parts(it: Interpreter, model: int) -> list[int]:
     """Return a model and the models that are its attributes, and theirs: what its parameters() go over."""
     found, heap = {model: None}, it.state.heap
     for item in (waiting := [model]):  # which grows
@@ -45,20 +45,20 @@ def members(it: Interpreter, model: int) -> list[int]:
     return waiting
 
 
-def modules_of(listed: HeapObject | None) -> list[Value]:
+def get_modules(listed: HeapObject | None) -> list[Value]:
     """Return the modules of a Sequential or ModuleList; none where it was made on a path that has ended."""
     attrs = listed.attrs if listed else {}
     return [part for name, part in attrs.items() if name.isdigit()]
 
 
-def trained_with(it: Interpreter, model: int) -> list[int]:
+def list_trained_with(it: Interpreter, model: int) -> list[int]:
     """Return the models whose weights an optimizer of model.parameters() steps, each of another dtype.
 
     A teacher or an encoder that only serves is left out: it is in parameters(), and gets no gradient.
     """
     outer = it.thing(model)
     found = [model]
-    for item in members(it, model):
+    for item in list_parts(it, model):
         thing = it.thing(item)
         for name, value in thing.attrs.items() if thing else ():
             inner = it.thing(value) if isinstance(value, Ref) else None
@@ -78,10 +78,10 @@ def cast(
     thing = it.thing(owner)
     if thing is None:
         return
-    model = heap_id(owner)
+    model = get_id(owner)
     if isinstance(owner, Element) and owner.what == EACH and not it.tests:
         owner = Ref(model)
-    for inner in members(it, model)[1:] if isinstance(owner, Ref) else ():
+    for inner in list_parts(it, model)[1:] if isinstance(owner, Ref) else ():
         cast(it, Ref(inner), dtype, place, sure=sure)
     _note_recast(it, model, thing, dtype)
     it.emit(
@@ -122,7 +122,7 @@ def _cast_part(it: Interpreter, owner: Element, dtype: Value, thing: HeapObject)
 
 def _note_recast(it: Interpreter, model: int, thing: HeapObject, dtype: Value) -> None:
     """A cast after the first step: the optimizer's state keeps the old dtype. Casting back undoes it."""
-    if TRUE not in alternatives(thing.get("stepped", FALSE)):
+    if TRUE not in list_values(thing.get("stepped", FALSE)):
         return
     before = thing.get("optimized_dtype")
     same = isinstance(dtype, Dtype) and dtype == before
@@ -138,7 +138,7 @@ def _note_recast(it: Interpreter, model: int, thing: HeapObject, dtype: Value) -
 
 def set_trained_dtype(it: Interpreter, model: int, dtype: Value) -> None:
     """Note that whatever is trained of a model, and of the models that it holds, was cast."""
-    for inner in members(it, model):
+    for inner in list_parts(it, model):
         _set_trained_dtype(it, inner, dtype)
 
 

@@ -3,8 +3,8 @@
 import posixpath
 from dataclasses import replace
 
-from preflight.script.interpreter.attributes import fields_as_map, get_attribute
-from preflight.script.interpreter.calls import invoke, taint
+from preflight.script.interpreter.attributes import get_attribute, map_fields
+from preflight.script.interpreter.calls import invoke, taint_arguments
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import CallModel, Interpreter, MethodModel
 from preflight.script.interpreter.values import (
@@ -20,8 +20,8 @@ from preflight.script.interpreter.values import (
     Module,
     Ref,
     Value,
+    as_text,
     join,
-    text_of,
 )
 
 _MAX_DEPTH = 4  # configurations in one another that are built
@@ -48,11 +48,11 @@ def _instantiate(it: Interpreter, call: Call) -> Value:
 
 
 def _built(it: Interpreter, config: Value, call: Call, depth: int) -> Value:
-    held = fields_as_map(it.thing(config)) if isinstance(config, Ref) else config
-    name = text_of(held.get("_target_")) if isinstance(held, Map) and depth else None
+    held = map_fields(it.thing(config)) if isinstance(config, Ref) else config
+    name = as_text(held.get("_target_")) if isinstance(held, Map) and depth else None
     target = _by_dotted_name(it, name, call) if name else UNKNOWN
     if not isinstance(held, Map) or target == UNKNOWN:
-        taint(it, call)
+        taint_arguments(it, call)
         return config if isinstance(config, Const) else UNKNOWN
     if held.get("_partial_") == TRUE:
         return target
@@ -75,7 +75,7 @@ def _register(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """registry.register(name) above a class, or registry.register(module=Class)."""
     given = (*call.args, *call.kwargs.values())
     defined = next((item for item in given if isinstance(item, (Class, Func))), None)
-    name = next((text for item in given if (text := text_of(item)) is not None), None)
+    name = next((text for item in given if (text := as_text(item)) is not None), None)
     held: dict[str, Value] = {"registry": owner, "name": Const(name)}
     if defined is None:
         return it.new(HeapObject("registration", call.place, held))
@@ -87,7 +87,7 @@ def _registered(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """What registry.register(name) gives is called with the class below it."""
     registry = it.attr(owner, "registry")
     if isinstance(registry, Ref):
-        _note(it, registry, text_of(it.attr(owner, "name")), call.first)
+        _note(it, registry, as_text(it.attr(owner, "name")), call.first)
     return call.first
 
 
@@ -105,7 +105,7 @@ def _entry(it: Interpreter, registry: Value, key: Value) -> Value:
     thing = it.thing(registry) if isinstance(registry, Ref) else None
     if thing is None:
         return UNKNOWN
-    name = text_of(key)
+    name = as_text(key)
     if name is not None:
         return thing.get(f"{_ENTRY}{name}", UNKNOWN)
     return join((*(value for word, value in thing.attrs.items() if word.startswith(_ENTRY)), UNKNOWN))
@@ -114,11 +114,11 @@ def _entry(it: Interpreter, registry: Value, key: Value) -> Value:
 def _build(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """registry.build(config): the entry that `type` names, called with the other entries."""
     config = call.first
-    held = fields_as_map(it.thing(config)) if isinstance(config, Ref) else config
+    held = map_fields(it.thing(config)) if isinstance(config, Ref) else config
     kind = held.get("type") if isinstance(held, Map) else None
     target = kind if isinstance(kind, (Class, Func)) else _entry(it, owner, kind or UNKNOWN)
     if not isinstance(held, Map) or target == UNKNOWN:
-        taint(it, call)
+        taint_arguments(it, call)
         return UNKNOWN
     words = {str(key): value for key, value in held.items if key != "type"}
     return invoke(it, target, replace(call, args=(), kwargs=words, places={}, open=False))

@@ -18,11 +18,11 @@ from preflight.script.interpreter.values import (
     Ref,
     Seq,
     Value,
-    alternatives,
-    heap_id,
-    truth,
+    as_bool,
+    get_id,
+    list_values,
 )
-from preflight.script.libraries.casts import members
+from preflight.script.libraries.casts import list_parts
 
 FORWARD_OF_ONE = "forward of one rank"  # note of where rank 0 alone calls the model inside of DDP
 AROUND = "forward around the wrapper"  # training calls the model in DDP: no exchange
@@ -72,11 +72,11 @@ _WORLD = ExternalName("torch.distributed.group.WORLD")
 def emit_collective(it: Interpreter, call: Call, name: str) -> None:
     """Send the rules a collective of the whole process group, or of some group that is not known."""
     group = call.get("group") or call.get("process_group") or NONE
-    if all(item in (NONE, _WORLD) for item in alternatives(group)):
+    if all(item in (NONE, _WORLD) for item in list_values(group)):
         it.emit(call.event("collective", None, name))
 
 
-def collective(name: str) -> CallModel:
+def model_call(name: str) -> CallModel:
     """Return the model of a function that all ranks must call."""
 
     def model(it: Interpreter, call: Call) -> Value:
@@ -104,7 +104,7 @@ def _fill(it: Interpreter, call: Call, name: str) -> None:
         put_back(it, [*call.node.args, *named][0], Seq((UNKNOWN,) * len(own.items), own.open))
 
 
-def collective_method(name: str, *, of_shards: bool = False) -> MethodModel:
+def model_method(name: str, *, of_shards: bool = False) -> MethodModel:
     """Return the model of a method that all ranks must call, `of_shards`: under DeepSpeed and FSDP only."""
 
     def model(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
@@ -120,7 +120,7 @@ def collective_method(name: str, *, of_shards: bool = False) -> MethodModel:
 def _is_unprepared(it: Interpreter, call: Call) -> bool:
     """Whether a call is about a model that is not known to be shared by the ranks: an average, a teacher."""
     given = call.get("model", 0)
-    things = [it.thing(item) for item in alternatives(given or NONE) if isinstance(item, Ref)]
+    things = [it.thing(item) for item in list_values(given or NONE) if isinstance(item, Ref)]
     return given is not None and all(thing is None or thing.get("accelerator") == NONE for thing in things)
 
 
@@ -133,11 +133,11 @@ def note_forward(it: Interpreter, model: Ref | Element, call: Call) -> None:
     if thing is None:
         return
     shared = isinstance(model, Ref) and model.shared
-    wrapped = TRUE in alternatives(thing.get("wrapped"))
+    wrapped = TRUE in list_values(thing.get("wrapped"))
     owned = isinstance(model, Ref) and isinstance(thing.get("accelerator"), Ref)
     trains = {"no_grad", RANK_0}.isdisjoint(it.contexts)
-    if trains and (shared or wrapped or owned or _is_part_around(it, heap_id(model))):
-        synced = f"{NO_SYNC} {heap_id(model)}" not in it.contexts
+    if trains and (shared or wrapped or owned or _is_part_around(it, get_id(model))):
+        synced = f"{NO_SYNC} {get_id(model)}" not in it.contexts
         name = (THROUGH if synced else UNSYNCED) if shared or owned else AROUND
         it.note(name, call.place)
         it.note(OWNED, *([call.place] if owned else []))
@@ -146,7 +146,7 @@ def note_forward(it: Interpreter, model: Ref | Element, call: Call) -> None:
     elif thing.get("wrapped") == TRUE and not shared and RANK_0 in it.contexts:
         it.note(FORWARD_OF_ONE, call.place)
     elif thing.get("buffers_of_all") == TRUE and shared:
-        it.emit(call.event("buffers", heap_id(model)))
+        it.emit(call.event("buffers", get_id(model)))
 
 
 _TRAINS_NOTHING = re.compile(r"^forward|^__call__$|generat|sampl|eval|valid|test|infer|predict")
@@ -161,13 +161,13 @@ def _is_part_around(it: Interpreter, model: int | None) -> bool:
     if any(map(_TRAINS_NOTHING.search, names)):
         return False
     wrapped = (number for number, thing in it.state.heap.items() if thing.get("wrapped") == TRUE)
-    return any(model in members(it, number)[1:] for number in wrapped)
+    return any(model in list_parts(it, number)[1:] for number in wrapped)
 
 
 def unsynced(it: Interpreter, _owner: Ref | Element, call: Call) -> Value:
     """accelerator.no_sync(model), fabric.no_backward_sync(module): gradients of ranks stay apart in it."""
     model = call.get("model", 0) or call.get("module", 0)
-    if not isinstance(model, Ref) or truth(call.get("enabled", 1) or TRUE) is not True:
+    if not isinstance(model, Ref) or as_bool(call.get("enabled", 1) or TRUE) is not True:
         return UNKNOWN
     return it.new(HeapObject(f"{NO_SYNC} {model.id}", call.place))
 
@@ -190,12 +190,12 @@ def _between_two(name: str) -> CallModel:
 
 CALLS: dict[str, CallModel] = {
     **{f"torch.distributed.{name}": _between_two(name) for name in ("send", "recv", "isend", "irecv")},
-    **{f"{package}.{name}": collective(name) for package in _LIKE_TORCH for name in _PLAIN},
-    **{f"detectron2.utils.comm.{name}": collective(name) for name in ("synchronize", "all_gather", "gather")},
-    **{f"timm.utils.{name}": collective(name) for name in ("reduce_tensor", "distribute_bn")},
-    **{name: collective(name.rsplit(".", 1)[-1]) for name in (*_SHARDED, "ray.train.report")},
+    **{f"{package}.{name}": model_call(name) for package in _LIKE_TORCH for name in _PLAIN},
+    **{f"detectron2.utils.comm.{name}": model_call(name) for name in ("synchronize", "all_gather", "gather")},
+    **{f"timm.utils.{name}": model_call(name) for name in ("reduce_tensor", "distribute_bn")},
+    **{name: model_call(name.rsplit(".", 1)[-1]) for name in (*_SHARDED, "ray.train.report")},
     **{
-        f"accelerate.utils.{name}": collective(name)
+        f"accelerate.utils.{name}": model_call(name)
         for name in (
             *("wait_for_everyone", "gather", "gather_object", "broadcast", "broadcast_object_list"),
             "reduce",
@@ -204,22 +204,22 @@ CALLS: dict[str, CallModel] = {
 }
 
 METHODS: dict[tuple[str, str], MethodModel] = {
-    ("optimizer", "consolidate_state_dict"): collective_method("consolidate_state_dict"),
+    ("optimizer", "consolidate_state_dict"): model_method("consolidate_state_dict"),
     **{
-        (kind, "wait_for_everyone"): collective_method("wait_for_everyone")
+        (kind, "wait_for_everyone"): model_method("wait_for_everyone")
         for kind in ("accelerator", "trainer's accelerator", "partial state")
     },
     **{
-        (kind, name): collective_method(name)
+        (kind, name): model_method(name)
         for kind in ("accelerator", "trainer's accelerator")
         for name in ("gather", "gather_for_metrics", "reduce", "pad_across_processes")
     },
     **{
-        ("accelerator", name): collective_method(name, of_shards=True)
+        ("accelerator", name): model_method(name, of_shards=True)
         for name in ("save_state", "save_model", "get_state_dict")
     },
     **{
-        ("fabric", name): collective_method(name)
+        ("fabric", name): model_method(name)
         for name in ("barrier", "all_gather", "all_reduce", "broadcast", "save")
     },
     ("accelerator", NO_SYNC): unsynced,

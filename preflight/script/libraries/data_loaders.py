@@ -22,12 +22,12 @@ from preflight.script.interpreter.values import (
     OneOf,
     Ref,
     Value,
-    alternatives,
-    heap_id,
+    as_bool,
+    get_id,
     is_by_rank,
-    truth,
+    list_values,
 )
-from preflight.script.source import all_names
+from preflight.script.source import list_names
 from preflight.script.syntax_trees import ByKind, walk
 
 _OF_ALL_RANKS = frozenset({"SequentialSampler", "RandomSampler", "WeightedRandomSampler"})
@@ -89,7 +89,7 @@ def _set_epoch(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     )
     before = not it.loop_depth and not any(name.startswith((UNCALLED, UNREACHED)) for name in it.contexts)
     what = ONE_EPOCH if fixed or before else ""
-    it.emit(call.event("epoch set", heap_id(owner), what))
+    it.emit(call.event("epoch set", get_id(owner), what))
     return NONE
 
 
@@ -137,7 +137,7 @@ def draw(it: Interpreter, iterable: Value) -> None:
     """Note that the loop around the current point draws from a data loader, if that is what it goes over."""
     if "no_grad" in it.contexts:
         return
-    items = alternatives(iterable)
+    items = list_values(iterable)
     if all(isinstance(item, Ref) and it.kind(item) == "loader" for item in items):
         loaders = tuple(item.id for item in items if isinstance(item, Ref))
         new = Draw(loaders, it.loop_depth, by_steps=any(loop.by_condition for loop in it.loops))
@@ -154,7 +154,7 @@ def may_draw(it: Interpreter, iterable: Value) -> bool:
     return isinstance(iterable, OneOf) and any(it.kind(item) == "loader" for item in iterable.values)
 
 
-def divides(it: Interpreter, loader: HeapObject) -> bool:
+def is_divided(it: Interpreter, loader: HeapObject) -> bool:
     """Whether a loader gives each rank its part of the data, or something that is not known may see to it."""
     if loader.get("touched") == TRUE or loader.get("accelerator") != NONE:
         return True
@@ -163,7 +163,7 @@ def divides(it: Interpreter, loader: HeapObject) -> bool:
 
 def _gives_parts(it: Interpreter, sampler: Value) -> bool:
     """Whether a sampler may give each rank its part: all but those of torch that know nothing of ranks."""
-    for item in alternatives(sampler):
+    for item in list_values(sampler):
         thing = it.thing(item) if isinstance(item, Ref) else None
         if item != NONE and (thing is None or thing.get("divides", _may_part(it, thing)) != FALSE):
             return True
@@ -175,11 +175,11 @@ def _may_part(it: Interpreter, sampler: HeapObject) -> Value:
     cls = sampler.get("__class__")
     infos = list(it.mro(cls.key)) if isinstance(cls, Class) else []
     bases = {base for info in infos for base in info.bases if not isinstance(base, Class)}
-    held = [item for value in sampler.attrs.values() for item in alternatives(value)]
+    held = [item for value in sampler.attrs.values() for item in list_values(value)]
     parts = any(is_by_rank(item) or ((at := it.thing(item)) and at.get("divides") == TRUE) for item in held)
     if parts or not bases or not bases <= _BASES:
         return TRUE
-    return Const(any(map(OF_PARTS.search, all_names(node for info in infos for node in walk(info.node)))))
+    return Const(any(map(OF_PARTS.search, list_names(node for info in infos for node in walk(info.node)))))
 
 
 def _random_split(it: Interpreter, call: Call) -> Value:
@@ -221,7 +221,7 @@ def is_drawn(it: Interpreter, node: ast.AST, nodes: list[ast.AST], known: set[st
         if isinstance(part, ast.Name) and part.id not in known:
             known.add(part.id)
             makes = [made for each in nodes for made in _makes(each, part.id)]
-            agreed = any(map(_AGREES.search, all_names(each for made in makes for each in walk(made))))
+            agreed = any(map(_AGREES.search, list_names(each for made in makes for each in walk(made))))
             if not agreed and any(is_drawn(it, made, nodes, known) for made in makes):
                 return True
     return False
@@ -250,10 +250,10 @@ def _train_test_split(it: Interpreter, call: Call) -> Value:
     return UNKNOWN
 
 
-def divided_loader(it: Interpreter, call: Call, shares: Value, shuffles: Value) -> Ref:
+def make_divided_loader(it: Interpreter, call: Call, shares: Value, shuffles: Value) -> Ref:
     """Return the loader that a library makes, whose DistributedSampler it makes too where the ranks share."""
-    shared = truth(shares)
-    validates = is_of_validation(call.node) or truth(shuffles) is False
+    shared = as_bool(shares)
+    validates = is_of_validation(call.node) or as_bool(shuffles) is False
     reshuffles = FALSE if validates or shared is not True else shuffles
     sampler = HeapObject("sampler", call.place, {"divides": TRUE, "reshuffles": reshuffles})
     held = {"dataset": call.first, "shuffle": NONE if shared else shuffles, "validates": Const(validates)}
@@ -265,7 +265,7 @@ def _timm_loader(it: Interpreter, call: Call) -> Value:
     """timm.data.create_loader(dataset, ..., is_training=, distributed=)."""
     unknown = UNKNOWN if call.open else FALSE
     training = call.get("is_training", 3) or unknown
-    return divided_loader(it, call, call.get("distributed") or unknown, training)
+    return make_divided_loader(it, call, call.get("distributed") or unknown, training)
 
 
 def _split_by_node(it: Interpreter, call: Call) -> Value:

@@ -1,7 +1,7 @@
 """deepspeed.initialize(): an engine that places the model, scales the loss and saves what all ranks hold."""
 
-from preflight.script.interpreter.calls import taint
-from preflight.script.interpreter.config_files import loaded
+from preflight.script.interpreter.calls import taint_arguments
+from preflight.script.interpreter.config_files import load_config
 from preflight.script.interpreter.contexts import GATHERED
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import CallModel, Interpreter, MethodModel
@@ -18,15 +18,15 @@ from preflight.script.interpreter.values import (
     Ref,
     Seq,
     Value,
-    alternatives,
+    list_values,
 )
-from preflight.script.libraries.collectives import collective_method, emit_collective
+from preflight.script.libraries.collectives import emit_collective, model_method
 
 
 def _make_engine(it: Interpreter, call: Call) -> Value:
     """Return what deepspeed.initialize(model=...) gives: the engine, an optimizer, a loader, a scheduler."""
     model = call.get("model", 1) or UNKNOWN
-    for item in alternatives(model):
+    for item in list_values(model):
         if isinstance(item, Ref) and it.kind(item) == "model":
             it.change(item.id, sharded=TRUE)
             it.emit(call.event("prepare", item.id))
@@ -34,7 +34,7 @@ def _make_engine(it: Interpreter, call: Call) -> Value:
     it.emit(call.event("sharded", config=given))
     it.state.wrapped = True
     it.state.device_set = True
-    taint(it, call)
+    taint_arguments(it, call)
     ranks = dict.fromkeys(("local_rank", "global_rank"), RankValue())
     engine = HeapObject(
         "engine", call.place, {"module": model, "device": Device("cuda", of_rank=True), **ranks}
@@ -44,7 +44,7 @@ def _make_engine(it: Interpreter, call: Call) -> Value:
 
 def _is_of_parts(it: Interpreter, given: Value) -> bool:
     """Whether a config is that of ZeRO-3, where each rank holds a part of every weight."""
-    config = given if isinstance(given, Map) else loaded(it, given)
+    config = given if isinstance(given, Map) else load_config(it, given)
     zero = config.get("zero_optimization") if isinstance(config, Map) else None
     return isinstance(zero, Map) and zero.get("stage") == Const(3)
 
@@ -67,7 +67,7 @@ METHODS: dict[tuple[str, str], MethodModel] = {
     ("engine", "backward"): _backward,
     ("engine", "__call__"): _forward,
     **{
-        ("engine", name): collective_method(name)
+        ("engine", name): model_method(name)
         for name in ("save_checkpoint", "load_checkpoint", "save_16bit_model", "save_fp16_model")
     },
 }

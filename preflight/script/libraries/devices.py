@@ -19,12 +19,12 @@ from preflight.script.interpreter.values import (
     RankValue,
     Seq,
     Value,
-    alternatives,
+    as_bool,
+    as_text,
     join,
-    text_of,
-    truth,
+    list_values,
 )
-from preflight.script.libraries.models import as_device, device_use
+from preflight.script.libraries.models import as_device, describe_use
 
 
 def _cuda_available(it: Interpreter, _call: Call) -> Value:
@@ -35,7 +35,7 @@ def _bf16_supported(it: Interpreter, call: Call) -> Value:
     it.emit(call.event("bf16 asked"))
     if it.target.capability is None:
         return FALSE
-    strict = truth(call.get("including_emulation", 0) or TRUE) is False
+    strict = as_bool(call.get("including_emulation", 0) or TRUE) is False
     old = it.target.at_least("torch", 2, 3) is False
     it.asked_gpu = it.asked_gpu or strict or old
     return Const(not it.target.before_ampere if strict or old else True)
@@ -50,8 +50,8 @@ def _capability(it: Interpreter, call: Call) -> Value:
 
 def _device(it: Interpreter, call: Call) -> Value:
     kind, index = call.get("type", 0) or UNKNOWN, call.get("index", 1)
-    result = join(_one_device(item, index) for item in alternatives(kind))
-    devices = [item for item in alternatives(result) if isinstance(item, Device) and item.kind == "cuda"]
+    result = join(_one_device(item, index) for item in list_values(kind))
+    devices = [item for item in list_values(result) if isinstance(item, Device) and item.kind == "cuda"]
     of_rank = any(item.of_rank for item in devices)
     for item in devices:
         if item.of_rank or not of_rank:  # a launch of ranks replaces the default
@@ -60,7 +60,7 @@ def _device(it: Interpreter, call: Call) -> Value:
 
 
 def _one_device(kind: Value, index: Value | None) -> Value:
-    if isinstance(kind, RankValue) or (isinstance(index, RankValue) and text_of(kind) == "cuda"):
+    if isinstance(kind, RankValue) or (isinstance(index, RankValue) and as_text(kind) == "cuda"):
         return Device("cuda", of_rank=True)
     found = as_device(kind)
     if isinstance(found, Device) and isinstance(index, Const) and isinstance(index.value, int):
@@ -88,7 +88,7 @@ def _set_default_device(it: Interpreter, call: Call) -> Value:
 
 def _mesh(it: Interpreter, call: Call) -> Value:
     """init_device_mesh(device_type, ...), which sets the rank's own GPU where no rank has."""
-    it.state.device_set = it.state.device_set or text_of(call.get("device_type", 0)) == "cuda"
+    it.state.device_set = it.state.device_set or as_text(call.get("device_type", 0)) == "cuda"
     return UNKNOWN
 
 
@@ -102,12 +102,12 @@ def _generator(it: Interpreter, call: Call) -> Value:
     return UNKNOWN
 
 
-def tensor_on(places: Iterable[Value]) -> Value:
+def make_tensor_on(places: Iterable[Value]) -> Value:
     """Return a tensor that is surely where one of these says, of any that is not known nothing."""
     kinds = {
         found.kind if isinstance(found := as_device(item), Device) else ""
         for place in places
-        for item in alternatives(place)
+        for item in list_values(place)
     }
     return ON_GPU if kinds == {"cuda"} else ON_CPU if kinds == {"cpu"} else UNKNOWN
 
@@ -117,7 +117,7 @@ def _tensor(it: Interpreter, call: Call) -> Value:
     device = call.get("device") or NONE
     note_placed(it, call, device, "device")
     if device != NONE or call.open:
-        return tensor_on((device,))
+        return make_tensor_on((device,))
     copies = getattr(call.node.func, "attr", "").endswith("tensor")  # of a tensor it is where that is
     return UNKNOWN if copies and not _is_of_numbers(it, call) else ON_CPU
 
@@ -137,10 +137,10 @@ def _is_of_numbers(it: Interpreter, call: Call) -> bool:
 
 def note_placed(it: Interpreter, call: Call, device: Value | None, keyword: str) -> None:
     """Note the GPU on which a call puts what it makes or reads."""
-    for item in alternatives(device or NONE):
+    for item in list_values(device or NONE):
         found = as_device(item)
         if isinstance(found, Device) and found.kind == "cuda":
-            values = device_use(found, item, device or NONE)
+            values = describe_use(found, item, device or NONE)
             it.emit(ScriptEvent("cuda", call.at(keyword), None, call, "tensor", values))
 
 

@@ -21,13 +21,13 @@ from preflight.script.interpreter.values import (
     Ref,
     Seq,
     Value,
-    alternatives,
+    as_text,
     join,
-    text_of,
+    list_values,
 )
-from preflight.script.libraries.casts import members
+from preflight.script.libraries.casts import list_parts
 from preflight.script.libraries.collectives import PACKAGES
-from preflight.script.libraries.models import dtype_of, new_model
+from preflight.script.libraries.models import make_model, parse_dtype
 
 
 def init_process_group(it: Interpreter, call: Call) -> Value:
@@ -35,7 +35,7 @@ def init_process_group(it: Interpreter, call: Call) -> Value:
     if call.get("device_id") is not None:
         it.state.device_set = True
     it.state.grouped = True
-    backend = text_of(call.get("backend", 0))
+    backend = as_text(call.get("backend", 0))
     it.emit(call.event("process group", None, backend or ""))
     return NONE
 
@@ -63,7 +63,7 @@ def _destroy(it: Interpreter, call: Call) -> Value:
 def data_parallel(it: Interpreter, call: Call) -> Value:
     """torch.nn.DataParallel(model): the same parameters."""
     model = call.get("module", 0) or UNKNOWN
-    for item in alternatives(model):
+    for item in list_values(model):
         if isinstance(item, Ref) and it.kind(item) == "model":
             it.change(item.id, inside=TRUE)
     it.emit(call.event("data parallel", model.id if isinstance(model, Ref) else None))
@@ -73,7 +73,7 @@ def data_parallel(it: Interpreter, call: Call) -> Value:
 def _wrapped(it: Interpreter, call: Call) -> Value:
     """Return what a wrapper gets: a model, whatever made it."""
     model = call.get("module", 0) or UNKNOWN
-    return it.new(new_model(call.place, UNKNOWN)) if model is UNKNOWN else model
+    return it.new(make_model(call.place, UNKNOWN)) if model is UNKNOWN else model
 
 
 def ddp(it: Interpreter, call: Call, *, buffers: bool = True) -> Value:
@@ -81,7 +81,7 @@ def ddp(it: Interpreter, call: Call, *, buffers: bool = True) -> Value:
     model = _wrapped(it, call)
     ids = call.get("device_ids", 1) or NONE
     it.state.wrapped = True
-    for item in alternatives(model):
+    for item in list_values(model):
         if isinstance(item, Ref) and it.kind(item) == "model":
             it.change(item.id, wrapped=TRUE, inside=TRUE)
             if (
@@ -92,7 +92,7 @@ def ddp(it: Interpreter, call: Call, *, buffers: bool = True) -> Value:
             ):
                 it.change(item.id, buffers_of_all=TRUE)
     it.emit(call.event("ddp", model.id if isinstance(model, Ref) else None, ids=ids))
-    return join(Ref(item.id, shared=True) if isinstance(item, Ref) else item for item in alternatives(model))
+    return join(Ref(item.id, shared=True) if isinstance(item, Ref) else item for item in list_values(model))
 
 
 _NORMALIZED = (
@@ -104,8 +104,8 @@ _NORMALIZED = (
 
 def _normalizes(it: Interpreter, model: int) -> bool:
     """Whether a model holds batch normalization, whose buffers forward() of DDP broadcasts."""
-    things = [thing for number in members(it, model) if (thing := it.thing(number)) is not None]
-    return any(re.match(_NORMALIZED, text_of(thing.get("__name__")) or "") for thing in things)
+    things = [thing for number in list_parts(it, model) if (thing := it.thing(number)) is not None]
+    return any(re.match(_NORMALIZED, as_text(thing.get("__name__")) or "") for thing in things)
 
 
 def fsdp(it: Interpreter, call: Call) -> Value:
@@ -131,19 +131,19 @@ def _keeps_whole(call: Call) -> bool:
     """Whether each rank may keep all of the weights, as under DistributedDataParallel."""
     given = call.get("sharding_strategy", 2) or NONE
     return any(
-        isinstance(item, ExternalName) and item.name.endswith(".NO_SHARD") for item in alternatives(given)
+        isinstance(item, ExternalName) and item.name.endswith(".NO_SHARD") for item in list_values(given)
     )
 
 
 def _sharding_dtype(_it: Interpreter, call: Call) -> Value:
     """FSDP's MixedPrecision(param_dtype, ...), MixedPrecisionPolicy of fully_shard: what ranks compute in."""
-    return dtype_of(call.get("param_dtype", 0), call.at("param_dtype"))
+    return parse_dtype(call.get("param_dtype", 0), call.at("param_dtype"))
 
 
 def _note_sharding_dtype(it: Interpreter, call: Call) -> Value:
     """Note the policies that FSDP, or what sets it up, takes: others a script only has to choose from."""
     for name in ("mixed_precision", "mp_policy", "mixed_precision_policy"):
-        given = [item for item in alternatives(call.kwargs.get(name, NONE)) if item != NONE]
+        given = [item for item in list_values(call.kwargs.get(name, NONE)) if item != NONE]
         if len(given) == 1:  # of several, a configuration or the GPU chooses
             it.emit(call.event("sharding dtype", dtype=given[0]))
     return UNKNOWN
@@ -189,7 +189,7 @@ def _init_distributed_device(it: Interpreter, call: Call) -> Value:
     it.state.device_set = True
     device = Device("cuda", of_rank=True)
     given = call.get("args", 0)
-    for item in alternatives(given) if given is not None else ():
+    for item in list_values(given) if given is not None else ():
         if isinstance(item, Ref):
             it.change(item.id, device=device, rank=RankValue(), local_rank=RankValue(), distributed=TRUE)
     it.emit(call.event("set device", device=device))

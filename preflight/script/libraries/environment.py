@@ -17,11 +17,11 @@ from preflight.script.interpreter.values import (
     Map,
     RankValue,
     Value,
-    alternatives,
+    as_text,
+    build_map,
     join,
-    merged,
-    of_pairs,
-    text_of,
+    list_values,
+    merge_maps,
 )
 
 _RANK_NAMES = {
@@ -44,11 +44,11 @@ _SET_BY_LAUNCHES = re.compile(
 )
 
 
-def environment(
+def read_variable(
     it: Interpreter, key: Value, *, contains: bool = False, default: Value | None = None
 ) -> Value:
     """Return what an environment variable holds in a rank of a launch."""
-    name = text_of(key)
+    name = as_text(key)
     own = set_by_script(it, name)
     if own is not None:
         return TRUE if contains else own
@@ -70,7 +70,7 @@ def environment(
 def set_by_script(it: Interpreter, name: str | None) -> Value | None:
     """Return what the script itself has put into a variable on every path, None where it has not."""
     value = it.attr(_VARIABLES, str(name)) if name in it.changed_variables else NONE
-    return None if NONE in alternatives(value) else value
+    return None if NONE in list_values(value) else value
 
 
 def _note_set(it: Interpreter, name: str, value: Value) -> None:
@@ -84,12 +84,12 @@ def _note_set(it: Interpreter, name: str, value: Value) -> None:
 
 def _environ_get(it: Interpreter, call: Call) -> Value:
     default = call.get("default", 1)
-    return environment(it, call.get("key", 0) or UNKNOWN, default=NONE if default is None else default)
+    return read_variable(it, call.get("key", 0) or UNKNOWN, default=NONE if default is None else default)
 
 
 def _environ_setdefault(it: Interpreter, call: Call) -> Value:
     before = _environ_get(it, call)
-    it.changed_variables.add(text_of(call.get("key", 0) or UNKNOWN) or "")
+    it.changed_variables.add(as_text(call.get("key", 0) or UNKNOWN) or "")
     return before
 
 
@@ -101,7 +101,7 @@ def _load_dotenv(it: Interpreter, _call: Call) -> Value:
 
 def _environ_update(it: Interpreter, call: Call) -> Value:
     it.changed_variables.add("")
-    given = merged(of_pairs(call.args[0]) if call.args else Map(()), call.named())
+    given = merge_maps(build_map(call.args[0]) if call.args else Map(()), call.named())
     for name, value in given.items:
         _note_set(it, str(name), value)
         place = given.places.get(name, call.place)
@@ -111,8 +111,8 @@ def _environ_update(it: Interpreter, call: Call) -> Value:
 
 def _environ_set(it: Interpreter, call: Call) -> Value:
     key, value = call.args
-    _note_set(it, text_of(key) or "", value)
-    it.emit(call.event("environ", None, text_of(key) or "", value=value))
+    _note_set(it, as_text(key) or "", value)
+    it.emit(call.event("environ", None, as_text(key) or "", value=value))
     return NONE
 
 
@@ -124,12 +124,12 @@ def launch_precision(it: Interpreter) -> Value:
     return Const(it.target.launch) if it.target.launch else UNKNOWN
 
 
-def effective_precision(it: Interpreter, requested: Value) -> Value:
+def resolve_precision(it: Interpreter, requested: Value) -> Value:
     """Return the mixed precision where this one is requested: of None the launch decides.
 
     So it does where an option is passed on that is None by default, and may be given.
     """
-    launch, items = launch_precision(it), alternatives(requested)
+    launch, items = launch_precision(it), list_values(requested)
     known = (item for item in items if item != UNKNOWN or NONE not in items)
     return join(launch if item == NONE else item for item in known)
 

@@ -11,9 +11,9 @@ from preflight.script.interpreter.values import (
     UNKNOWN,
     Ref,
     Value,
-    alternatives,
-    text_of,
-    truth,
+    as_bool,
+    as_text,
+    list_values,
 )
 from preflight.script.interpreter.written_files import (
     OF_ADAPTERS,
@@ -22,7 +22,7 @@ from preflight.script.interpreter.written_files import (
     note_result,
     note_write,
     open_file,
-    replaces,
+    replaces_file,
 )
 
 _PATHS = (
@@ -50,7 +50,7 @@ def _save(it: Interpreter, call: Call) -> Value:
         note_write(it, call, target, "file")
     elif thing.get("replaces") == TRUE:
         path = thing.get("path")
-        if any(text_of(item) is None for item in alternatives(path)):  # else noted where it was opened
+        if any(as_text(item) is None for item in list_values(path)):  # else noted where it was opened
             note_write(it, call, path, "file", opened=True)
     return NONE
 
@@ -85,7 +85,7 @@ _DOWNLOADS = ("torchvision.datasets.", "torchaudio.datasets.")
 
 def _note_download(it: Interpreter, name: str, call: Call) -> None:
     """Send the rules a dataset that downloads its files."""
-    if name.startswith(_DOWNLOADS) and truth(call.get("download") or FALSE) is True:
+    if name.startswith(_DOWNLOADS) and as_bool(call.get("download") or FALSE) is True:
         note_write(it, replace(call, place=call.at("download")), call.get("root", 0), "download")
 
 
@@ -95,7 +95,7 @@ def open_by_form(it: Interpreter, name: str, call: Call) -> Value | None:
     last = name.rpartition(".")[2]
     if last in OF_ADAPTERS:  # StableDiffusionPipeline.save_lora_weights(folder, layers)
         return note_method(it, last, UNKNOWN, call)
-    opens = name.endswith(".open") and replaces(call.get("mode", 1))
+    opens = name.endswith(".open") and replaces_file(call.get("mode", 1))
     return _open(it, call) if opens else None
 
 

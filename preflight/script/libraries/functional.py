@@ -11,8 +11,8 @@ from preflight.script.interpreter.values import (
     HeapObject,
     Ref,
     Value,
-    alternatives,
     join,
+    list_values,
 )
 
 
@@ -33,7 +33,7 @@ def _call_partial(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     kwargs, places = {**before.kwargs, **call.kwargs}, {**before.places, **call.places}
     args, is_open = (*before.args[1:], *call.args), before.open or call.open
     whole = Call(call.node, call.place, args, kwargs, places, open=is_open)
-    return join(invoke(it, item, whole) for item in alternatives(thing.get("func")))
+    return join(invoke(it, item, whole) for item in list_values(thing.get("func")))
 
 
 CALLS: dict[str, CallModel] = {"functools.partial": _partial}

@@ -1,8 +1,8 @@
 """TrainingArguments, TRL's configurations and HfArgumentParser: what precision a Trainer gets."""
 
-from preflight.script.interpreter.arguments import given_switch, given_words
+from preflight.script.interpreter.arguments import find_options, find_switch
 from preflight.script.interpreter.classes import instantiate
-from preflight.script.interpreter.config_files import loaded
+from preflight.script.interpreter.config_files import load_config
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
@@ -20,11 +20,11 @@ from preflight.script.interpreter.values import (
     Ref,
     Seq,
     Value,
-    alternatives,
+    as_bool,
+    as_text,
+    build_map,
     join,
-    of_pairs,
-    text_of,
-    truth,
+    list_values,
 )
 from preflight.script.libraries.environment import launch_precision
 from preflight.script.library_names import is_arguments_class, is_trl_config
@@ -45,27 +45,27 @@ def construct(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
 
 def _finish(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     requested_at = Dtype("at", call.at(next((word for word in _PRECISIONS if word in call.places), "")))
-    requested, trl = effective(it, ref, name), Const(is_trl_config(name))
+    requested, trl = find_requested_precision(it, ref, name), Const(is_trl_config(name))
     it.change(ref.id, requested=requested, trl=trl, __name__=Const(name), requested_at=requested_at)
     it.state.device_set = True
     it.emit(call.event("arguments", ref.id, name))
 
 
-def effective(it: Interpreter, ref: Ref, name: str) -> Value:
+def find_requested_precision(it: Interpreter, ref: Ref, name: str) -> Value:
     """Return the mixed precision that these arguments ask for: a name, or NONE when the launch decides."""
     thing = it.thing(ref)
     if thing is None:
         return UNKNOWN
     fp16, bf16 = thing.get("fp16"), thing.get("bf16")
-    on_fp16 = truth(fp16)
+    on_fp16 = as_bool(fp16)
     if on_fp16:
         return Const("fp16")
     if bf16 == NONE and is_trl_config(name) and on_fp16 is False and _trl_default(it):
         return Const("bf16")
-    on_bf16 = truth(bf16)
+    on_bf16 = as_bool(bf16)
     if on_fp16 is None or on_bf16 is None:
         first = (
-            (Const("fp16"), UNKNOWN) if on_fp16 is None and Const(True) in alternatives(fp16) else (UNKNOWN,)
+            (Const("fp16"), UNKNOWN) if on_fp16 is None and Const(True) in list_values(fp16) else (UNKNOWN,)
         )
         return join(first)
     return Const("bf16") if on_bf16 else NONE
@@ -76,15 +76,15 @@ def _trl_default(it: Interpreter) -> bool:
     return have is None or have >= TRL_DEFAULT_SINCE
 
 
-def mixed_precision(it: Interpreter, args: Value) -> Value:
+def find_mixed_precision(it: Interpreter, args: Value) -> Value:
     """Return the mixed precision in force for a Trainer with these arguments, as far as it is known."""
     launch = launch_precision(it)
     if args == NONE:
         return launch
     results: list[Value] = []
-    for item in alternatives(args):
-        requested = effective(it, item, _name(it, item)) if isinstance(item, Ref) else UNKNOWN
-        results += [launch if value == NONE else value for value in alternatives(requested)]
+    for item in list_values(args):
+        requested = find_requested_precision(it, item, _name(it, item)) if isinstance(item, Ref) else UNKNOWN
+        results += [launch if value == NONE else value for value in list_values(requested)]
     return join(results)
 
 
@@ -93,9 +93,9 @@ def _name(it: Interpreter, args: Ref) -> str:
     return str(value.value) if isinstance(value, Const) else ""
 
 
-def sharded(it: Interpreter, args: Value) -> bool:
+def is_sharded(it: Interpreter, args: Value) -> bool:
     """Whether DeepSpeed or FSDP keeps float32 masters, or may."""
-    for item in alternatives(args):
+    for item in list_values(args):
         for name in ("deepspeed", "fsdp") if isinstance(item, Ref) else ():
             if it.attr(item, name) not in (NONE, Const(""), FALSE):
                 return True
@@ -117,7 +117,7 @@ def parse(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
 def parse_values(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """parse_dict({...}), parse_json_file(path), parse_yaml_file(path): filled from what these hold."""
     given = call.args[0] if call.args else next(iter(call.kwargs.values()), UNKNOWN)
-    return _objects(it, owner, call, of_pairs(given if isinstance(given, Map) else loaded(it, given)))
+    return _objects(it, owner, call, build_map(given if isinstance(given, Map) else load_config(it, given)))
 
 
 def _objects(it: Interpreter, owner: Ref | Element, call: Call, given: Map | None) -> Value:
@@ -143,7 +143,7 @@ def _parsed(it: Interpreter, cls: Value, call: Call, given: Map | None) -> Value
     thing = it.thing(ref)
     takes_all = is_arguments_class(base)
     if given is None:
-        overlay(it, ref)
+        overlay_arguments(it, ref)
     else:
         fits = ((str(name), value) for name, value in given.items)
         it.change(
@@ -157,14 +157,14 @@ def _parsed(it: Interpreter, cls: Value, call: Call, given: Map | None) -> Value
 
 def add_arguments(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """Note simple_parsing's `add_arguments(Config, dest="config")`: an object of it among the parsed."""
-    dest = text_of(call.get("dest", 1))
+    dest = as_text(call.get("dest", 1))
     if call.args and dest and isinstance(owner, Ref):
-        for cls in alternatives(call.args[0]):
+        for cls in list_values(call.args[0]):
             it.change(owner.id, **{f"default:{dest}": _parsed(it, cls, call, Map(()))})
     return NONE
 
 
-def overlay(it: Interpreter, made: Value) -> None:
+def overlay_arguments(it: Interpreter, made: Value) -> None:
     """Put the launch's own arguments over the defaults, for what looks like a switch or a plain value."""
     args = it.target.args
     thing = it.thing(made)
@@ -176,9 +176,9 @@ def overlay(it: Interpreter, made: Value) -> None:
             continue
         value = thing.attrs.get(name, NONE)
         if name in _SWITCHES or (isinstance(value, Const) and isinstance(value.value, bool)):
-            given = given_switch((*(args or ()), *it.target.switches), name)
+            given = find_switch((*(args or ()), *it.target.switches), name)
         else:
-            given = next((Const(text) for _, text in [*given_words(args, name)][::-1] if text), None)
+            given = next((Const(text) for _, text in [*find_options(args, name)][::-1] if text), None)
         if given is None and args is None and value in (NONE, Const("")) and thing.kind != "arguments":
             given = join((value, UNKNOWN))  # of argparse's options too: this one may well be given
         if given is not None:

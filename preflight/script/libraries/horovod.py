@@ -3,7 +3,7 @@
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import CallModel, Interpreter
 from preflight.script.interpreter.values import NONE, UNKNOWN, Const, RankValue, Value
-from preflight.script.libraries.collectives import collective
+from preflight.script.libraries.collectives import model_call
 
 
 def _init(it: Interpreter, call: Call) -> Value:
@@ -32,5 +32,5 @@ CALLS: dict[str, CallModel] = {
         for name in ("rank", "local_rank", "cross_rank")
     },
     "horovod.torch.size": lambda it, _call: Const(it.target.world),
-    **{f"horovod.torch.{name}": collective(name) for name in _COLLECTIVES},
+    **{f"horovod.torch.{name}": model_call(name) for name in _COLLECTIVES},
 }

@@ -2,7 +2,7 @@
 
 from preflight import regex as re
 from preflight.script.interpreter.events import Call
-from preflight.script.interpreter.values import UNKNOWN, alternatives, text_of
+from preflight.script.interpreter.values import UNKNOWN, as_text, list_values
 
 _IN_FLOAT32 = re.compile(
     r"(?:(?:google-bert|FacebookAI|distilbert|openai-community|google-t5)/)?"
@@ -30,5 +30,5 @@ def fits_float16(call: Call) -> bool:
 
 def _all_match(pattern: re.Pattern[str], call: Call) -> bool:
     given = call.get("pretrained_model_name_or_path", 0) or call.get("model_name") or UNKNOWN
-    names = [text_of(item) for item in alternatives(given)]
+    names = [as_text(item) for item in list_values(given)]
     return all(name is not None and pattern.match(name) for name in names)

@@ -17,16 +17,16 @@ from preflight.script.interpreter.values import (
     Ref,
     Seq,
     Value,
-    alternatives,
-    heap_id,
-    text_of,
-    truth,
+    as_bool,
+    as_text,
+    get_id,
+    list_values,
 )
 from preflight.script.libraries import callbacks, hf_arguments
-from preflight.script.libraries.environment import effective_precision
+from preflight.script.libraries.environment import resolve_precision
 from preflight.script.libraries.gradient_scale import unscale_gradients
 from preflight.script.libraries.hub_checkpoints import fits_float16, is_in_float32
-from preflight.script.libraries.models import attach_adapters, dtype_of, new_model
+from preflight.script.libraries.models import attach_adapters, make_model, parse_dtype
 from preflight.script.libraries.services import init_trackers, load_from_hub
 from preflight.script.library_names import MODEL_MAKERS, is_model_class, root_and_last
 
@@ -38,7 +38,7 @@ def _accelerator(it: Interpreter, ref: Ref, _name: str, call: Call) -> None:
     if given is None and call.open:
         given = UNKNOWN
     requested = NONE if given is None else given
-    effective = effective_precision(it, requested)
+    effective = resolve_precision(it, requested)
     plugins = [call.get(name) for name in ("deepspeed_plugin", "fsdp_plugin", "megatron_lm_plugin")]
     shards = any(plugin is not None and plugin != NONE for plugin in plugins)
     it.change(
@@ -46,7 +46,7 @@ def _accelerator(it: Interpreter, ref: Ref, _name: str, call: Call) -> None:
         mixed_precision=effective,
         requested=requested,
         sharded=Const(shards),
-        always_sharded=Const(any(NONE not in alternatives(plugin or NONE) for plugin in plugins)),
+        always_sharded=Const(any(NONE not in list_values(plugin or NONE) for plugin in plugins)),
         cpu=call.get("cpu") or FALSE,
         requested_at=Dtype("at", call.at("mixed_precision")),
         open=Const(call.open),
@@ -60,11 +60,11 @@ def _accelerator(it: Interpreter, ref: Ref, _name: str, call: Call) -> None:
 
 def _steps_once(call: Call) -> bool:
     """Whether a prepared scheduler may make one step at a time, whatever the number of ranks."""
-    if truth(call.get("split_batches", 1) or FALSE) is not False:
+    if as_bool(call.get("split_batches", 1) or FALSE) is not False:
         return True
     if any(call.get(name) not in (None, NONE) for name in ("dataloader_config", "deepspeed_plugin")):
         return True
-    return truth(call.get("step_scheduler_with_optimizer") or TRUE) is not True
+    return as_bool(call.get("step_scheduler_with_optimizer") or TRUE) is not True
 
 
 def _partial_state(it: Interpreter, _ref: Ref, _name: str, _call: Call) -> None:
@@ -77,25 +77,25 @@ def prepare(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     if isinstance(owner, Ref):
         it.change(owner.id, prepares=TRUE, **({"prepares_more": TRUE} if call.open else {}))
         it.state.wrapped = it.state.wrapped or (not call.open and _prepares_model(it, call))
-    for item in (inner for argument in call.args for inner in alternatives(argument)):
+    for item in (inner for argument in call.args for inner in list_values(argument)):
         if isinstance(item, Ref) and isinstance(owner, Ref):
             it.change(item.id, accelerator=owner)
             if it.kind(item) == "model":
                 it.change(item.id, prepared=TRUE)
                 it.emit(call.event("prepare", item.id, accelerator=owner))
-    it.emit(call.event("prepared", heap_id(owner)))
+    it.emit(call.event("prepared", get_id(owner)))
     return call.args[0] if len(call.args) == 1 else Seq(call.args, call.open)
 
 
 def _prepares_model(it: Interpreter, call: Call) -> bool:
-    return any(it.kind(item) == "model" for given in call.args for item in alternatives(given))
+    return any(it.kind(item) == "model" for given in call.args for item in list_values(given))
 
 
 def backward(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """accelerator.backward(loss), fabric.backward(loss)."""
     it.state.scaled = False
-    it.emit(call.event("backward", heap_id(owner), "accelerator"))
-    for item in alternatives(call.first):
+    it.emit(call.event("backward", get_id(owner), "accelerator"))
+    for item in list_values(call.first):
         scaler = item.get("__scaler__") if isinstance(item, Map) else None
         if isinstance(scaler, Ref):
             it.emit(call.event("scaled twice", scaler.id))
@@ -153,11 +153,13 @@ def load_model(it: Interpreter, root: str, how: str, call: Call) -> Ref:
     keyword = "dtype" if "dtype" in call.kwargs else "torch_dtype"
     given = call.get(keyword)
     place = call.at(keyword)
-    dtype = _default_dtype(it, root, how, call) if given is None or given == NONE else dtype_of(given, place)
+    dtype = (
+        _default_dtype(it, root, how, call) if given is None or given == NONE else parse_dtype(given, place)
+    )
     quantized = _quantized(it, call)
     device_map = call.get("device_map") or NONE
     ref = it.new(
-        new_model(
+        make_model(
             call.place,
             dtype,
             quantized=quantized,
@@ -187,12 +189,12 @@ def _default_dtype(it: Interpreter, root: str, how: str, call: Call) -> Value:
 def _quantized(it: Interpreter, call: Call) -> Value:
     for name in ("load_in_4bit", "load_in_8bit"):
         flag = call.get(name)
-        if flag is not None and truth(flag) is not False:
-            return TRUE if truth(flag) else UNKNOWN
+        if flag is not None and as_bool(flag) is not False:
+            return TRUE if as_bool(flag) else UNKNOWN
     config = call.get("quantization_config")
     if config is None or config == NONE:
         return FALSE
-    return TRUE if all(it.kind(item) == "quantization" for item in alternatives(config)) else UNKNOWN
+    return TRUE if all(it.kind(item) == "quantization" for item in list_values(config)) else UNKNOWN
 
 
 def _peft_loaded(it: Interpreter, cls: str, call: Call) -> Value:
@@ -201,7 +203,7 @@ def _peft_loaded(it: Interpreter, cls: str, call: Call) -> Value:
     if isinstance(base, Ref):
         autocast = call.get("autocast_adapter_dtype") or (UNKNOWN if call.open else TRUE)
         attach_adapters(it, base.id, UNKNOWN, call, autocast=autocast)
-        if truth(call.get("is_trainable") or FALSE) is False:
+        if as_bool(call.get("is_trainable") or FALSE) is False:
             it.change(base.id, trainable=Const("none"))
     return base
 
@@ -209,7 +211,7 @@ def _peft_loaded(it: Interpreter, cls: str, call: Call) -> Value:
 def _get_peft_model(it: Interpreter, call: Call) -> Value:
     model, config = call.get("model", 0) or UNKNOWN, call.get("peft_config", 1) or UNKNOWN
     autocast = call.get("autocast_adapter_dtype", 4) or (UNKNOWN if call.open else TRUE)
-    for item in alternatives(model):
+    for item in list_values(model):
         if isinstance(item, Ref):
             attach_adapters(it, item.id, config, call, autocast=autocast)
     return model
@@ -218,7 +220,7 @@ def _get_peft_model(it: Interpreter, call: Call) -> Value:
 def _prepare_kbit(it: Interpreter, call: Call) -> Value:
     """Casts all that is not quantized to float32 and freezes it."""
     model = call.get("model", 0) or UNKNOWN
-    for item in alternatives(model):
+    for item in list_values(model):
         if isinstance(item, Ref):
             it.change(
                 item.id, dtype=Dtype("float32", call.place), trainable=Const("none"), inputs_require_grad=TRUE
@@ -246,7 +248,7 @@ def _trainer(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
         models = (item for item in call.args[1:] if it.kind(item) == "model")
         model = call.get("model") or next(models, UNKNOWN)
     config = call.get("peft_config")
-    if text_of(model) is not None or (root == "trl" and _has_init_kwargs(it, model, args)):
+    if as_text(model) is not None or (root == "trl" and _has_init_kwargs(it, model, args)):
         model = _by_name(it, args, call)
     if isinstance(model, Ref) and config is not None and config != NONE:
         attach_adapters(it, model.id, config, call, autocast=TRUE)
@@ -270,7 +272,7 @@ def _trainer(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
 
 def _has_init_kwargs(it: Interpreter, model: Value, args: Value) -> bool:
     """Whether the model can only be a name: TRL refuses model_init_kwargs beside one that is made."""
-    made = any(isinstance(item, Ref) for item in alternatives(model))
+    made = any(isinstance(item, Ref) for item in list_values(model))
     return not made and isinstance(args, Ref) and isinstance(it.attr(args, "model_init_kwargs"), Map)
 
 
@@ -283,8 +285,8 @@ def _by_name(it: Interpreter, args: Value, call: Call) -> Value:
     """TRL given a model's name loads it in float32 unless model_init_kwargs say otherwise."""
     thing = it.thing(args) if isinstance(args, Ref) else None
     more = thing.get("model_init_kwargs") if thing else NONE
-    if more == NONE and thing is not None and not truth(thing.get("open", FALSE)):
-        return it.new(new_model(call.place, Dtype("float32", call.place)))
+    if more == NONE and thing is not None and not as_bool(thing.get("open", FALSE)):
+        return it.new(make_model(call.place, Dtype("float32", call.place)))
     if not isinstance(more, Map):
         return UNKNOWN
     named: dict[str, Value] = {name: value for name, value in more.items if isinstance(name, str)}
@@ -297,10 +299,10 @@ def _by_name(it: Interpreter, args: Value, call: Call) -> Value:
 
 def _train(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     if isinstance(owner, Ref):
-        callbacks.before_steps(it, owner, call)
+        callbacks.run_start_callbacks(it, owner, call)
         it.emit(call.event("train", owner.id))
         it.change(owner.id, trained=TRUE)
-        callbacks.between_steps(it, owner, call)
+        callbacks.run_step_callbacks(it, owner, call)
         # What runs before it, and hooks of it, may be of its rank 0 alone.
         it.state.grouped = it.state.grouped or (it.target.processes or 1) > 1
     return UNKNOWN

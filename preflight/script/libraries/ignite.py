@@ -13,8 +13,8 @@ from preflight.script.interpreter.values import (
     HeapObject,
     Ref,
     Value,
-    alternatives,
-    text_of,
+    as_text,
+    list_values,
 )
 from preflight.script.libraries.devices import note_placed
 
@@ -54,10 +54,10 @@ def _run(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
 
 def _train(it: Interpreter, thing: HeapObject, call: Call) -> None:
     spot, scaler, optimizer = thing.get("at"), thing.get("scaler"), thing.get("optimizer")
-    if text_of(thing.get("amp")) == "amp" and isinstance(spot, Dtype) and spot.place:
+    if as_text(thing.get("amp")) == "amp" and isinstance(spot, Dtype) and spot.place:
         half: dict[str, Value] = {"dtype": Dtype("float16", spot.place), "enabled": TRUE}
         it.emit(ScriptEvent("autocast", spot.place, None, None, "cuda", half))
-    for item in alternatives(optimizer):
+    for item in list_values(optimizer):
         if isinstance(item, Ref):
             it.library.method(it, item, "zero_grad", call.passing())
     if isinstance(scaler, Ref):
@@ -66,7 +66,7 @@ def _train(it: Interpreter, thing: HeapObject, call: Call) -> None:
         it.library.method(it, scaler, "update", call.passing())
     elif scaler in (FALSE, NONE):
         it.library.raw_backward(it, call.passing())
-        for item in alternatives(optimizer):
+        for item in list_values(optimizer):
             if isinstance(item, Ref):
                 it.library.method(it, item, "step", call.passing())
 

@@ -20,14 +20,14 @@ from preflight.script.interpreter.values import (
     Ref,
     Seq,
     Value,
-    alternatives,
+    as_text,
     join,
+    list_values,
     place_of,
-    text_of,
 )
-from preflight.script.libraries.callbacks import call_methods, instances
+from preflight.script.libraries.callbacks import call_methods, make_instances
 from preflight.script.libraries.casts import cast
-from preflight.script.libraries.collectives import collective_method, emit_collective
+from preflight.script.libraries.collectives import emit_collective, model_method
 from preflight.script.libraries.huggingface import backward, harmless, prepare
 from preflight.script.library_names import root_and_last
 
@@ -59,7 +59,7 @@ _BETWEEN = (
 )
 
 
-def class_kind(name: str) -> str:
+def find_class_kind(name: str) -> str:
     """Return the kind of thing that a class of Lightning makes, "" when it is none of these."""
     root, last = root_and_last(name)
     return _KINDS.get(last, "") if root in ROOTS else ""
@@ -71,9 +71,9 @@ def _construct(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     given = call.get("precision", 4 if fabric else None)
     if given in (None, NONE):
         given = _of_plugins(call.get("plugins")) or given or (UNKNOWN if call.open else NONE)
-    asks_cpu = text_of(call.get("accelerator")) == "cpu"
+    asks_cpu = as_text(call.get("accelerator")) == "cpu"
     on_cpu = asks_cpu or it.target.capability is None
-    words = [_word(item) for item in alternatives(given)]
+    words = [_word(item) for item in list_values(given)]
     mixed = join(_mixed(word, on_cpu=on_cpu) for word in words)
     place = call.at("precision")
     it.change(
@@ -97,7 +97,7 @@ def _construct(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
 def _of_plugins(given: Value | None) -> Value | None:
     """Return the precision that a plugin sets; reading represents such a plugin by that word."""
     held = given.items if isinstance(given, Seq) else (given,)
-    return next((item for item in held if text_of(item) in _MIXED), None)
+    return next((item for item in held if as_text(item) in _MIXED), None)
 
 
 def _precision_plugin(_it: Interpreter, call: Call) -> Value:
@@ -125,12 +125,12 @@ def _requested(word: str | None, *, on_cpu: bool) -> Value:
 def _samplers(call: Call) -> Value:
     """Return whether a Trainer gives each rank its part: a strategy that is an object may do so itself."""
     given = call.get("use_distributed_sampler") or call.get("replace_sampler_ddp") or NONE
-    return given if text_of(call.get("strategy", 1) or Const("auto")) else NONE
+    return given if as_text(call.get("strategy", 1) or Const("auto")) else NONE
 
 
 def _shards(call: Call) -> bool:
     written = [ast.unparse(word.value) for word in call.node.keywords if word.arg in ("strategy", "plugins")]
-    strategy = text_of(call.get("strategy", 1)) or ""
+    strategy = as_text(call.get("strategy", 1)) or ""
     return any(
         name in f"{strategy} {' '.join(written)}".lower() for name in ("fsdp", "deepspeed", "modelparallel")
     )
@@ -152,7 +152,7 @@ def _own(it: Interpreter, model: Ref, trainer: Ref) -> None:
 
 def _fit(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """trainer.fit(model): the hooks in their order, and a step of each optimizer before and after them."""
-    for model in alternatives(call.get("model", 0) or UNKNOWN):
+    for model in list_values(call.get("model", 0) or UNKNOWN):
         if isinstance(model, Ref) and isinstance(owner, Ref) and it.kind(model) == "model":
             _fit_one(it, owner, model, call)
     return NONE
@@ -172,7 +172,7 @@ def _is_of_one(it: Interpreter, devices: Value) -> bool:
         return False
     return all(
         (isinstance(item, Seq) and len(item.items) == 1) or item in (Const(1), Const("1"))
-        for item in alternatives(devices)
+        for item in list_values(devices)
     )
 
 
@@ -182,10 +182,10 @@ def _fit_one(it: Interpreter, trainer: Ref, model: Ref, call: Call) -> None:
     _group(it, trainer)
     it.change(model.id, trainer=trainer)
     it.emit(call.event("fit", model.id, trainer=trainer))
-    callbacks = instances(it, it.attr(trainer, "callbacks"), seen)
+    callbacks = make_instances(it, it.attr(trainer, "callbacks"), seen)
 
     data = (call.get("train_dataloaders", 1) or NONE, call.get("datamodule", 3) or NONE)
-    modules = (*(item for value in data for item in alternatives(value)), model)
+    modules = (*(item for value in data for item in list_values(value)), model)
 
     def hooks(names: tuple[str, ...]) -> None:
         """Callbacks are called before the data module and the model."""
@@ -207,7 +207,7 @@ def _fit_one(it: Interpreter, trainer: Ref, model: Ref, call: Call) -> None:
     it.loop_depth += 1
     makers = modules if it.attr(trainer, "samplers") == FALSE and it.state.grouped else ()
     made = (call_methods(it, module, ("train_dataloader",), seen) for module in makers)
-    for loader in (item for value in (*makers, *made) for item in alternatives(value)):
+    for loader in (item for value in (*makers, *made) for item in list_values(value)):
         if isinstance(loader, Ref) and it.kind(loader) == "loader":
             it.emit(ScriptEvent("own data", call.place, loader.id))
     for after in (_BETWEEN, ()):
@@ -228,7 +228,7 @@ def _save_checkpoint(it: Interpreter, owner: Ref | Element, call: Call) -> Value
 
 def _optimizers(value: Value) -> Iterator[Ref]:
     """Yield the optimizers in what configure_optimizers gave: one, a list, two lists, a dict, dicts."""
-    for item in alternatives(value):
+    for item in list_values(value):
         if isinstance(item, Ref):
             yield item
         elif isinstance(item, Seq):
@@ -253,7 +253,7 @@ def _launch(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
 
 def _setup(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """fabric.setup(model, optimizer): the same objects, wrapped."""
-    for item in (inner for argument in call.args for inner in alternatives(argument)):
+    for item in (inner for argument in call.args for inner in list_values(argument)):
         if isinstance(item, Ref) and isinstance(owner, Ref) and it.kind(item) == "model":
             _own(it, item, owner)
     return prepare(it, owner, call)
@@ -276,9 +276,6 @@ METHODS: dict[tuple[str, str], MethodModel] = {
     ("fabric", "setup_module"): _setup,
     ("fabric", "setup_optimizers"): _setup,
     ("fabric", "backward"): backward,
-    **{
-        ("strategy", name): collective_method(name)
-        for name in ("barrier", "broadcast", "reduce", "all_gather")
-    },
+    **{("strategy", name): model_method(name) for name in ("barrier", "broadcast", "reduce", "all_gather")},
     **{("fabric", name): harmless for name in ("clip_gradients", "load", "print")},
 }

@@ -2,13 +2,13 @@
 
 from preflight.facts.script import CodeLocation, LightningSize
 from preflight.script.interpreter.events import Call
-from preflight.script.interpreter.values import NONE, Const, Seq, Value, text_of
+from preflight.script.interpreter.values import NONE, Const, Seq, Value, as_text
 
 _ALL = ("auto", "-1")
 _FABRIC_PLACES = {"accelerator": 0, "devices": 2, "num_nodes": 3}
 
 
-def lightning_size(call: Call, place: CodeLocation, *, is_fabric: bool) -> LightningSize:
+def parse_size(call: Call, place: CodeLocation, *, is_fabric: bool) -> LightningSize:
     """Return what a call of Trainer or Fabric says; both default to all devices of one node."""
 
     def given(name: str) -> Value | None:
@@ -20,7 +20,7 @@ def lightning_size(call: Call, place: CodeLocation, *, is_fabric: bool) -> Light
         call="Fabric" if is_fabric else "Trainer",
         devices=_devices(devices) if devices is not None else (0 if call.open else -1),
         nodes=_count(nodes) if nodes is not None else (0 if call.open else 1),
-        on_cpu=text_of(given("accelerator")) == "cpu",
+        on_cpu=as_text(given("accelerator")) == "cpu",
     )
 
 
@@ -30,7 +30,7 @@ def _devices(value: Value) -> int:
         return -1
     if isinstance(value, Seq):
         return 0 if value.open else len(value.items)
-    text = text_of(value)
+    text = as_text(value)
     if text in _ALL:
         return -1
     if text is not None and "," in text:

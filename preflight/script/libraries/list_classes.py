@@ -2,29 +2,29 @@
 
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import ConstructorModel, Interpreter, MethodModel
-from preflight.script.interpreter.values import NONE, Element, Ref, Seq, Value, heap_id
+from preflight.script.interpreter.values import NONE, Element, Ref, Seq, Value, get_id
 
 _ITEMS = "__items__"
 
 
-def items_of(it: Interpreter, owner: Ref | Element) -> Seq:
+def list_items(it: Interpreter, owner: Ref | Element) -> Seq:
     """Return what a list holds, as far as is known."""
     held = it.attr(owner, _ITEMS)
     return held if isinstance(held, Seq) else Seq((), open=True)
 
 
 def _put(it: Interpreter, owner: Ref | Element, held: Seq) -> Value:
-    it.change(heap_id(owner), **{_ITEMS: it.held(held, it.source.tree)})
+    it.change(get_id(owner), **{_ITEMS: it.held(held, it.source.tree)})
     return NONE
 
 
 def _append(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
-    held = items_of(it, owner)
+    held = list_items(it, owner)
     return _put(it, owner, Seq((*held.items, call.args[-1] if call.args else NONE), held.open))
 
 
 def _extend(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
-    held = items_of(it, owner)
+    held = list_items(it, owner)
     more = _listed(it, call.first)
     return _put(it, owner, Seq((*held.items, *more.items), held.open or more.open))
 

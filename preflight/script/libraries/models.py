@@ -34,13 +34,13 @@ from preflight.script.interpreter.values import (
     Ref,
     Unknown,
     Value,
-    alternatives,
-    heap_id,
+    as_text,
+    get_id,
     join,
-    text_of,
+    list_values,
 )
 from preflight.script.interpreter.written_files import note_weights
-from preflight.script.libraries.casts import EACH, OWN_DTYPE, cast, members, modules_of, set_trained_dtype
+from preflight.script.libraries.casts import EACH, OWN_DTYPE, cast, get_modules, list_parts, set_trained_dtype
 from preflight.script.libraries.collectives import note_forward, note_state_dict
 from preflight.script.libraries.gradient_scale import note_limit
 from preflight.script.library_names import TORCH_DTYPES
@@ -64,7 +64,7 @@ _ELEMENTS = {
 _CASTS = {"half": "float16", "float": "float32", "bfloat16": "bfloat16", "double": "float64"}
 
 
-def new_model(place: CodeLocation, dtype: Value, **more: Value) -> HeapObject:
+def make_model(place: CodeLocation, dtype: Value, **more: Value) -> HeapObject:
     """Return a model as it is after loading."""
     base = HeapObject("model", place).having(
         dtype=dtype,
@@ -82,17 +82,17 @@ def new_model(place: CodeLocation, dtype: Value, **more: Value) -> HeapObject:
     return base.having(**more)
 
 
-def dtype_of(value: Value | None, place: CodeLocation) -> Value:
+def parse_dtype(value: Value | None, place: CodeLocation) -> Value:
     """Return the dtype that an argument names (a torch dtype, or its name as a string), placed at `place`."""
     if value is None:
         return NONE
-    return join(_one_dtype(item, place) for item in alternatives(value))
+    return join(_one_dtype(item, place) for item in list_values(value))
 
 
 def _one_dtype(value: Value, place: CodeLocation) -> Value:
     if isinstance(value, Dtype):
         return Dtype(value.name, place)
-    text = text_of(value)
+    text = as_text(value)
     if text == "auto":
         return Dtype("checkpoint", place)
     if text is not None:
@@ -101,9 +101,9 @@ def _one_dtype(value: Value, place: CodeLocation) -> Value:
     return value if value == NONE else UNKNOWN
 
 
-def trained_dtype(thing: HeapObject) -> Value:
+def find_trained_dtype(thing: HeapObject) -> Value:
     """Return the dtype of what is trained; NONE when nothing is, Unknown when it cannot be determined."""
-    trainable = [text_of(item) for item in alternatives(thing.get("trainable"))]
+    trainable = [as_text(item) for item in list_values(thing.get("trainable"))]
     if trainable == ["none"]:
         return NONE
     if thing.get("adapters") != NONE:
@@ -118,7 +118,7 @@ def trained_dtype(thing: HeapObject) -> Value:
     return join((NONE, thing.get("dtype"))) if some else UNKNOWN
 
 
-def moved_model(node: ast.expr) -> ast.expr:
+def find_moved_model(node: ast.expr) -> ast.expr:
     """Return what `model.to(device).train()` is of: methods that give the model itself."""
     while isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("to", "cuda", "train", "eval"):
         node = getattr(node.func, "value", node.func)
@@ -130,13 +130,13 @@ def model_method(it: Interpreter, owner: Ref | Element, name: str, call: Call) -
     if isinstance(owner, Element) and owner.what in ("data", "grad", *_PARAMETERS):
         return _parameter_method(it, owner, name, call)
     if name == NO_SYNC:
-        return it.new(HeapObject(f"{NO_SYNC} {heap_id(owner)}", call.place))
+        return it.new(HeapObject(f"{NO_SYNC} {get_id(owner)}", call.place))
     if name in _CASTS and not call.args:
         cast(it, owner, Dtype(_CASTS[name], call.place), call.place)
         return owner
     if name in ("to", "type", "cuda", "cpu"):
         return _move(it, owner, name, call)
-    model = heap_id(owner)
+    model = get_id(owner)
     if name in ("state_dict", "get_adapter_state_dict"):
         note_state_dict(it, model, call)
     if name in _ELEMENTS:
@@ -148,7 +148,7 @@ def model_method(it: Interpreter, owner: Ref | Element, name: str, call: Call) -
     if isinstance(owner, Ref) and name in ("eval", "train"):
         it.change(model, only_used=Const(name == "eval" and (call.get("mode", 0) or TRUE) == TRUE))
     if isinstance(owner, Ref) and name in ("update_parameters", "update") and call.args:
-        averaged(it, owner, call.args[0], call)
+        note_average(it, owner, call.args[0], call)
         return NONE
     if name == "save_pretrained" and (isinstance(owner, Ref) or "state_dict" in call.kwargs):
         note_weights(it, call)
@@ -175,7 +175,7 @@ def _apply(it: Interpreter, owner: Ref | Element, _model: int, call: Call) -> No
     module = Element(owner.id, EACH) if isinstance(owner, Ref) else owner
     outer, dead = it.tests, it.state.dead
     it.tests = []
-    for function in alternatives(call.args[0]) if call.args else ():
+    for function in list_values(call.args[0]) if call.args else ():
         if isinstance(function, Func):
             call_function(it, function, call.passing(module))
     it.tests, it.state.dead = outer, dead
@@ -186,8 +186,8 @@ def _require_grad(it: Interpreter, owner: Ref | Element, _model: int, call: Call
     if isinstance(owner, Element):
         it.change(owner.of, trainable=Const("some"))
         return
-    words = [Const("all") if item == TRUE else Const("none") for item in alternatives(wanted)]
-    for model in members(it, owner.id):
+    words = [Const("all") if item == TRUE else Const("none") for item in list_values(wanted)]
+    for model in list_parts(it, owner.id):
         it.change(model, __frozen__=Const(wanted == FALSE), trainable=join(words))
 
 
@@ -196,17 +196,17 @@ def _move(it: Interpreter, owner: Ref | Element, name: str, call: Call) -> Value
     if it.attr(owner, "empty") == TRUE:
         return owner
     targets = [*call.args, *(call.kwargs[key] for key in ("device", "dtype") if key in call.kwargs)]
-    if name == "cpu" or "cpu" in map(text_of, targets):
-        it.emit(call.event("off gpu", heap_id(owner)))
+    if name == "cpu" or "cpu" in map(as_text, targets):
+        it.emit(call.event("off gpu", get_id(owner)))
     if name == "cuda":
         index = call.get("device", 0) or NONE
         device = Device("cuda") if index == NONE else index
         device = as_device(device) if isinstance(device, (Const, RankValue)) else device
         values = {"device": device, "literal": Const(not isinstance(index, Device)), "alone": TRUE}
-        it.emit(call.event("cuda", heap_id(owner), "model", **values))
+        it.emit(call.event("cuda", get_id(owner), "model", **values))
         return owner
     for target in targets:
-        for item in alternatives(target):
+        for item in list_values(target):
             if isinstance(item, Dtype):
                 spot = call.at("dtype")
                 cast(it, owner, Dtype(item.name, spot), call.place, sure=item is target)
@@ -215,16 +215,16 @@ def _move(it: Interpreter, owner: Ref | Element, name: str, call: Call) -> Value
             else:
                 device = as_device(item)
                 if isinstance(device, Device) and device.kind == "cuda":
-                    it.emit(call.event("cuda", heap_id(owner), "model", **device_use(device, item, target)))
+                    it.emit(call.event("cuda", get_id(owner), "model", **describe_use(device, item, target)))
     return owner
 
 
-def device_use(device: Device, item: Value, target: Value) -> dict[str, Value]:
+def describe_use(device: Device, item: Value, target: Value) -> dict[str, Value]:
     """Return what rules are sent of a GPU that a target names: `item` of its alternatives says this `device`.
 
     "literal" is false where another alternative is the rank's own; "doubt" is true where one is not known.
     """
-    others = [other for other in alternatives(target) if other is not item]
+    others = [other for other in list_values(target) if other is not item]
     by_rank = any(
         isinstance(other, RankValue) or (isinstance(other, Device) and other.of_rank) for other in others
     )
@@ -244,7 +244,7 @@ def as_device(value: Value) -> Value:
         return Device("cuda", of_rank=True)
     if isinstance(value, Const) and isinstance(value.value, int) and not isinstance(value.value, bool):
         return Device("cuda", value.value, place=value.place)
-    text = text_of(value)
+    text = as_text(value)
     if text is None or not isinstance(value, Const):
         return UNKNOWN
     kind, _, index = text.partition(":")
@@ -268,7 +268,7 @@ def attach_adapters(it: Interpreter, model: int, config: Value, call: Call, *, a
     lora = it.thing(config) if isinstance(config, Ref) else None
     extra = lora is not None and (
         lora.get("modules_to_save") not in (NONE, UNKNOWN)
-        or text_of(lora.get("bias")) in ("all", "lora_only")
+        or as_text(lora.get("bias")) in ("all", "lora_only")
     )
     it.change(
         model,
@@ -294,8 +294,8 @@ def _call(it: Interpreter, owner: Ref | Element, _model: int, call: Call) -> Non
     """Call a model; a Sequential calls its modules."""
     note_forward(it, owner, call)
     if it.loop_depth and getattr(it.function and it.function.node, "name", "") != "forward":  # of no layer
-        it.emit(call.event("forward", heap_id(owner)))
-    for part in modules_of(it.thing(owner)):
+        it.emit(call.event("forward", get_id(owner)))
+    for part in get_modules(it.thing(owner)):
         invoke(it, part, unwrap_value(it, call.node, (UNKNOWN,)))
 
 
@@ -324,25 +324,25 @@ def _parameter_method(it: Interpreter, owner: Element, name: str, call: Call) ->
         return owner
     if name == "requires_grad_":
         wanted = call.get("requires_grad", 0) or TRUE
-        parameter_assigned(it, owner, "requires_grad", wanted, call.place)
+        assign_parameter(it, owner, "requires_grad", wanted, call.place)
     if owner.what == "grad":
         note_limit(it, owner, name, call)
     weighed = name.startswith("lerp") or (name == "add_" and "alpha" in call.kwargs)
     if weighed and isinstance(call.first, Element) and "grad" not in (owner.what, call.first.what):
-        averaged(it, Ref(owner.of), Ref(call.first.of), call, name)
+        note_average(it, Ref(owner.of), Ref(call.first.of), call, name)
     same = name in ("detach", "clone", "contiguous", "cpu", "cuda", "lerp", "lerp_", "copy_", "mul_", "add_")
     return owner if same else UNKNOWN
 
 
-def averaged(it: Interpreter, average: Value, model: Value, call: Call, by: str = "lerp") -> None:
+def note_average(it: Interpreter, average: Value, model: Value, call: Call, by: str = "lerp") -> None:
     """Note that a moving average takes a step towards its model, `by` which method."""
     it.emit(call.event("average", None, by, average=average, model=model))
 
 
-def parameter_assigned(it: Interpreter, owner: Element, name: str, value: Value, place: CodeLocation) -> None:
+def assign_parameter(it: Interpreter, owner: Element, name: str, value: Value, place: CodeLocation) -> None:
     """Note `p.requires_grad = ...`, `p.data = ...`, `p.grad.data = ...` for the parameters of a model."""
     if name == "requires_grad":
-        for model in members(it, owner.of) if it.thing(owner) is not None else ():
+        for model in list_parts(it, owner.of) if it.thing(owner) is not None else ():
             it.change(model, trainable=Const("none" if value == FALSE and owner.what != OWN else "some"))
         return
     dtype = value.get(TENSOR_DTYPE) if isinstance(value, Map) else None
@@ -370,13 +370,13 @@ def _uniform(thing: HeapObject | None) -> str:
 
 def _needs_grad(thing: HeapObject | None) -> Value:
     """`if p.requires_grad:` chooses what is trained, which is what counts."""
-    words = [text_of(item) for item in alternatives(thing.get("trainable"))] if thing else []
+    words = [as_text(item) for item in list_values(thing.get("trainable"))] if thing else []
     return FALSE if words == ["none"] else (TRUE if "none" not in words and words else UNKNOWN)
 
 
 def model_attribute(it: Interpreter, owner: Ref | Element, name: str) -> Value | None:
     """Return an attribute of a model or of a part of one, None when it is to be called as a method."""
-    model = heap_id(owner)
+    model = get_id(owner)
     thing = it.thing(owner)
     if isinstance(owner, Element) and owner.what == "grad" and name == "data":
         return owner

@@ -27,21 +27,21 @@ from preflight.script.interpreter.values import (
     Ref,
     Seq,
     Value,
-    alternatives,
-    heap_id,
+    as_text,
+    get_id,
     join,
-    own_attribute,
-    text_of,
+    list_values,
+    rename_attribute,
 )
-from preflight.script.libraries.casts import set_trained_dtype, trained_with
+from preflight.script.libraries.casts import list_trained_with, set_trained_dtype
 from preflight.script.libraries.distributed import ddp
 from preflight.script.libraries.models import (
     as_device,
-    averaged,
-    device_use,
-    dtype_of,
-    new_model,
-    trained_dtype,
+    describe_use,
+    find_trained_dtype,
+    make_model,
+    note_average,
+    parse_dtype,
 )
 from preflight.script.libraries.schedules import schedule_of
 from preflight.script.library_names import root_and_last
@@ -57,22 +57,22 @@ _EMPTY = re.compile(
 # --- optimizer, scaler, autocast --------------------------------------------------------
 
 
-def models_in(value: Value) -> Iterator[int]:
+def find_models(value: Value) -> Iterator[int]:
     """Yield the models whose parameters a value holds, however they are grouped."""
-    for item in alternatives(value):
+    for item in list_values(value):
         if isinstance(item, Element):
             yield item.of
         elif isinstance(item, Seq):
             for inner in item.items:
-                yield from models_in(inner)
+                yield from find_models(inner)
         elif isinstance(item, Map):
             for _, inner in item.items:
-                yield from models_in(inner)
+                yield from find_models(inner)
 
 
 def _either(value: Value) -> Iterator[int]:
     """Yield the models of which a value holds one or another, as after an `if` that makes one of two."""
-    items = alternatives(value)
+    items = list_values(value)
     choices = {item.of for item in items if isinstance(item, Element)}
     if len(choices) > 1:
         yield from choices
@@ -85,19 +85,19 @@ def _either(value: Value) -> Iterator[int]:
 
 def _optimizer(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     params = call.get("params", 0) or UNKNOWN
-    held = dict.fromkeys(inner for model in models_in(params) for inner in trained_with(it, model))
+    held = dict.fromkeys(inner for model in find_models(params) for inner in list_trained_with(it, model))
     for model in held:
         thing = it.thing(model)
         if thing is not None:
             it.change(model, stepped=FALSE, recast=FALSE, rounded=NONE)
-            it.change(model, optimized=TRUE, optimized_dtype=trained_dtype(thing))
+            it.change(model, optimized=TRUE, optimized_dtype=find_trained_dtype(thing))
     it.change(
         ref.id,
         cls=Const(root_and_last(name)[1]),
         library=Const(root_and_last(name)[0]),
         models=Seq(tuple(Ref(model) for model in held)),
-        either=Seq(tuple(Ref(inner) for model in _either(params) for inner in trained_with(it, model))),
-        masters=Const({any(True for _ in models_in(item)) for item in alternatives(params)} == {True, False}),
+        either=Seq(tuple(Ref(inner) for model in _either(params) for inner in list_trained_with(it, model))),
+        masters=Const({any(True for _ in find_models(one)) for one in list_values(params)} == {True, False}),
         eps=call.get("eps") or (UNKNOWN if call.open else NONE),
         fused=call.get("fused") or FALSE,
         master_weights=call.get("master_weights") or FALSE,
@@ -106,15 +106,15 @@ def _optimizer(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     )
 
 
-def trained_models(it: Interpreter, optimizer: Value, name: str = "models") -> list[Ref]:
+def list_trained_models(it: Interpreter, optimizer: Value, name: str = "models") -> list[Ref]:
     """Return the models that an optimizer steps, or only those of which it steps "either" one."""
     held = it.attr(optimizer, name) if isinstance(optimizer, Ref) else NONE
     return [item for item in held.items if isinstance(item, Ref)] if isinstance(held, Seq) else []
 
 
-def parameter_groups(it: Interpreter, optimizer: Ref) -> Value:
+def list_parameter_groups(it: Interpreter, optimizer: Ref) -> Value:
     """Return optimizer.param_groups: dicts of the parameters of the models that it steps, and of numbers."""
-    parts = tuple(Element(model.id, "parameters") for model in trained_models(it, optimizer))
+    parts = tuple(Element(model.id, "parameters") for model in list_trained_models(it, optimizer))
     return Seq((Map((("params", join(parts)),), open=True),), open=True)
 
 
@@ -122,7 +122,7 @@ def _optimizer_step(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     if isinstance(scaler := call.get("grad_scaler"), Ref):  # apex's optimizers take the scale out themselves
         return _scaler_step(it, scaler, replace(call, args=(owner,)))
     if isinstance(owner, Ref):
-        for closure in alternatives(call.get("closure", 0) or NONE):
+        for closure in list_values(call.get("closure", 0) or NONE):
             if isinstance(closure, Func):  # of LBFGS: it computes the loss
                 invoke(it, closure, replace(call, args=(), kwargs={}))
         it.emit(call.event("step", owner.id))
@@ -132,13 +132,13 @@ def _optimizer_step(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
 
 def _note_step(it: Interpreter, optimizer: Ref) -> None:
     """From the first step on the optimizer holds state in the parameters' dtype."""
-    for model in trained_models(it, optimizer):
+    for model in list_trained_models(it, optimizer):
         it.change(model.id, stepped=TRUE)
 
 
 def _scaler(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     enabled = call.get("enabled") or (UNKNOWN if call.open else TRUE)
-    if it.target.capability is None and "cpu" not in [text_of(item) for item in call.args]:
+    if it.target.capability is None and "cpu" not in [as_text(item) for item in call.args]:
         enabled = FALSE
     note_off(it, enabled)
     first = call.get("init_scale", int(".cuda." not in name)) or NONE
@@ -147,12 +147,12 @@ def _scaler(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
 
 
 def _scaler_scale(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
-    it.emit(call.event("scaled", heap_id(owner)))
+    it.emit(call.event("scaled", get_id(owner)))
     return Map((("__scaled__", call.first), ("__scaler__", owner)))
 
 
 def _scaler_unscale(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
-    for optimizer in alternatives(call.args[0]) if call.args else ():
+    for optimizer in list_values(call.args[0]) if call.args else ():
         if isinstance(owner, Ref) and isinstance(optimizer, Ref):
             it.change(optimizer.id, unscaled=TRUE)
             it.emit(call.event("unscale", owner.id, optimizer=optimizer))
@@ -162,8 +162,8 @@ def _scaler_unscale(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
 
 
 def _scaler_step(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
-    for optimizer in alternatives(call.args[0]) if call.args and isinstance(owner, Ref) else ():
-        it.emit(call.event("scaler step", heap_id(owner), optimizer=optimizer))
+    for optimizer in list_values(call.args[0]) if call.args and isinstance(owner, Ref) else ():
+        it.emit(call.event("scaler step", get_id(owner), optimizer=optimizer))
         if isinstance(optimizer, Ref):
             it.change(optimizer.id, unscaled=FALSE)
             _note_step(it, optimizer)
@@ -171,16 +171,16 @@ def _scaler_step(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
 
 
 def _scaler_update(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
-    it.emit(call.event("scaler update", heap_id(owner)))
+    it.emit(call.event("scaler update", get_id(owner)))
     return NONE
 
 
 def _autocast(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
-    first = text_of(call.args[0]) if call.args else None
-    kind = text_of(call.get("device_type")) or first or ("cpu" if ".cpu." in name else "cuda")
+    first = as_text(call.args[0]) if call.args else None
+    kind = as_text(call.get("device_type")) or first or ("cpu" if ".cpu." in name else "cuda")
     given = call.get("dtype", 1 if first in ("cuda", "cpu") else 5)
     default = Dtype("bfloat16" if kind == "cpu" else "float16", call.place)
-    dtype = default if given is None or given == NONE else dtype_of(given, call.at("dtype"))
+    dtype = default if given is None or given == NONE else parse_dtype(given, call.at("dtype"))
     enabled = call.get("enabled") or (UNKNOWN if call.open else TRUE)
     it.change(ref.id, dtype=dtype, enabled=enabled, device=Const(kind))
     it.emit(call.event("autocast made", ref.id, name))
@@ -195,14 +195,14 @@ def _backward(it: Interpreter, call: Call) -> Value:
     """torch.autograd.backward(loss)."""
     if not call.args:
         return NONE
-    scaled = [isinstance(item, Map) and item.get("__scaled__") for item in alternatives(call.args[0])]
+    scaled = [isinstance(item, Map) and item.get("__scaled__") for item in list_values(call.args[0])]
     if not any(scaled):
         it.library.raw_backward(it, call)
     return NONE
 
 
 def _clip(it: Interpreter, call: Call) -> Value:
-    models = Seq(tuple(Ref(model) for model in models_in(call.get("parameters", 0) or UNKNOWN)))
+    models = Seq(tuple(Ref(model) for model in find_models(call.get("parameters", 0) or UNKNOWN)))
     it.emit(call.event("clip", models=models))
     return UNKNOWN
 
@@ -212,9 +212,9 @@ def construct_module(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     old = it.thing(ref)
     if old is None:
         return
-    dtype = dtype_of(call.get("dtype"), call.at("dtype"))
+    dtype = parse_dtype(call.get("dtype"), call.at("dtype"))
     attrs = dict(old.attrs)
-    thing = new_model(old.place, dtype if dtype != NONE else _default_dtype(it, old.place))
+    thing = make_model(old.place, dtype if dtype != NONE else _default_dtype(it, old.place))
     attrs |= _listed(name, call)
     attrs["empty"] = Const("__class__" not in attrs and _empty(name, call))
     it.put(ref.id, HeapObject("model", old.place, {**thing.attrs, **attrs}))
@@ -222,10 +222,10 @@ def construct_module(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     if dtype != NONE:
         it.emit(ScriptEvent("layer", call.at("dtype"), ref.id, call, "", {"dtype": dtype}))
     given = call.get("device") or NONE
-    for item in alternatives(given):
+    for item in list_values(given):
         device = as_device(item)
         if isinstance(device, Device) and device.kind == "cuda":
-            use = device_use(device, item, given)
+            use = describe_use(device, item, given)
             it.emit(ScriptEvent("cuda", call.at("device"), ref.id, call, "model", use))
 
 
@@ -246,7 +246,7 @@ def _parameter(it: Interpreter, call: Call) -> Value:
     made = call.node.args[0] if call.node.args else None
     for word in made.keywords if isinstance(made, ast.Call) else ():
         if word.arg == "dtype":
-            _note_half_part(it, dtype_of(it.evaluate(word.value), it.place(word)))
+            _note_half_part(it, parse_dtype(it.evaluate(word.value), it.place(word)))
     return UNKNOWN
 
 
@@ -260,7 +260,7 @@ def _listed(name: str, call: Call) -> dict[str, Value]:
         given = {str(number): item for number, item in enumerate(first.items)}
     elif name == "torch.nn.ModuleDict" and isinstance(first, Map):
         given = {str(key): item for key, item in first.items}
-    return {own_attribute(key): item for key, item in given.items() if isinstance(item, Ref)}
+    return {rename_attribute(key): item for key, item in given.items() if isinstance(item, Ref)}
 
 
 def _empty(name: str, call: Call) -> bool:
@@ -270,14 +270,14 @@ def _empty(name: str, call: Call) -> bool:
 
 
 def _set_default_dtype(it: Interpreter, call: Call) -> Value:
-    it.default_dtype = dtype_of(call.get("d", 0) or call.get("t"), call.place)
+    it.default_dtype = parse_dtype(call.get("d", 0) or call.get("t"), call.place)
     return NONE
 
 
 def _cast_training_params(it: Interpreter, call: Call) -> Value:
-    dtype = dtype_of(call.get("dtype", 1), call.place)
+    dtype = parse_dtype(call.get("dtype", 1), call.place)
     target = call.get("model", 0) or UNKNOWN
-    for item in (*alternatives(target), *(target.items if isinstance(target, Seq) else ())):
+    for item in (*list_values(target), *(target.items if isinstance(target, Seq) else ())):
         if isinstance(item, Ref):
             set_trained_dtype(it, item.id, dtype if dtype != NONE else Dtype("float32", call.place))
     return NONE
@@ -294,7 +294,7 @@ def _lerp(it: Interpreter, call: Call) -> Value:
     """torch.lerp(average, parameter, weight) and its like for lists."""
     first, second = [*call.args, UNKNOWN, UNKNOWN][:2]
     if isinstance(first, Element) and isinstance(second, Element):
-        averaged(it, Ref(first.of), Ref(second.of), call)
+        note_average(it, Ref(first.of), Ref(second.of), call)
     return UNKNOWN
 
 
@@ -365,7 +365,7 @@ def _optimizer_of_timm(it: Interpreter, name: str, call: Call) -> Value:
     """timm.optim.create_optimizer(args, model), create_optimizer_v2(model_or_params, opt=...)."""
     number = 0 if name.endswith("_v2") else 1
     given = call.get("model_or_params" if number == 0 else "model", number) or UNKNOWN
-    refs = [item for item in alternatives(given) if isinstance(item, Ref) and it.kind(item) == "model"]
+    refs = [item for item in list_values(given) if isinstance(item, Ref) and it.kind(item) == "model"]
     models = [Element(item.id, "parameters") for item in refs]
     ref = it.new(HeapObject("optimizer", call.place))
     kept = replace(call, args=(Seq(tuple(models)) if models else given,), kwargs={}, open=True)
@@ -386,7 +386,7 @@ def call_by_form(it: Interpreter, name: str, call: Call) -> Value | None:
     if root in ("torch_ort", "onnxruntime", "apex") and last in _WRAPPERS:
         return call.first
     if name.startswith(("torchvision.models.", "timm.create_model")) and last[:1].islower():
-        return it.new(new_model(call.place, _default_dtype(it, call.place), __name__=Const(name)))
+        return it.new(make_model(call.place, _default_dtype(it, call.place), __name__=Const(name)))
     if root == "timm" and last in ("create_optimizer", "create_optimizer_v2"):
         return _optimizer_of_timm(it, name, call)
     if name.startswith("torch.optim.lr_scheduler.") or (

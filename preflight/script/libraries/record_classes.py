@@ -4,11 +4,11 @@ import ast
 from dataclasses import replace
 
 from preflight.script.interpreter.assignments import set_attribute
-from preflight.script.interpreter.attributes import fields_as_map, get_attribute
+from preflight.script.interpreter.attributes import get_attribute, map_fields
 from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.classes import instantiate
 from preflight.script.interpreter.events import Call
-from preflight.script.interpreter.hydra_config import config_store, store_config
+from preflight.script.interpreter.hydra_config import open_config_store, store_config
 from preflight.script.interpreter.interpreter import CallModel, Interpreter, MethodModel
 from preflight.script.interpreter.values import (
     NONE,
@@ -23,17 +23,17 @@ from preflight.script.interpreter.values import (
     Ref,
     Seq,
     Value,
-    alternatives,
+    as_text,
     join,
-    merged,
-    text_of,
+    list_values,
+    merge_maps,
 )
 
 
 def _getattr(it: Interpreter, call: Call) -> Value:
     if not all(isinstance(item, ast.Constant) for item in call.node.args[1:2]):
         it.dispatchers.update(it.stack[-1:])
-    names = [text_of(item) for item in alternatives(call.args[1])] if len(call.args) > 1 else []
+    names = [as_text(item) for item in list_values(call.args[1])] if len(call.args) > 1 else []
     if not any(names):
         # Some class of the library, whichever: what is loaded through it is a model if anything is trained.
         of_transformers = bool(call.args) and call.args[0] == ExternalName("transformers")
@@ -46,7 +46,7 @@ def _getattr(it: Interpreter, call: Call) -> Value:
 
 
 def _setattr(it: Interpreter, call: Call) -> Value:
-    name = text_of(call.args[1]) if len(call.args) > 2 else None
+    name = as_text(call.args[1]) if len(call.args) > 2 else None
     if name is not None:
         set_attribute(it, call.args[0], name, call.args[2], call.node)
     return NONE
@@ -57,7 +57,7 @@ def _vars(it: Interpreter, call: Call) -> Value:
         return call.first  # its names, as those of globals()
     if isinstance(call.first, Class) and call.first.key in it.classes:
         return Map(tuple(it.classes[call.first.key].names.items()), open=True)
-    return fields_as_map(it.thing(call.args[0])) if call.args else UNKNOWN
+    return map_fields(it.thing(call.args[0])) if call.args else UNKNOWN
 
 
 def _field(it: Interpreter, call: Call) -> Value:
@@ -106,7 +106,7 @@ def _class_of_fields(it: Interpreter, call: Call) -> Value:
     if isinstance(fields, Seq):
         firsts = (item.items[0] if isinstance(item, Seq) and item.items else item for item in fields.items)
         fields = Seq(tuple(firsts), fields.open)
-    text = text_of(fields)
+    text = as_text(fields)
     names = text.replace(",", " ").split() if text is not None else _texts(fields)
     if names is None:
         return UNKNOWN
@@ -114,7 +114,7 @@ def _class_of_fields(it: Interpreter, call: Call) -> Value:
 
 
 def _texts(value: Value) -> list[str] | None:
-    texts = [text_of(item) for item in value.items] if isinstance(value, Seq) and not value.open else [None]
+    texts = [as_text(item) for item in value.items] if isinstance(value, Seq) and not value.open else [None]
     return [text for text in texts if text is not None] if None not in texts else None
 
 
@@ -137,10 +137,10 @@ def _overlaid(it: Interpreter, call: Call) -> Value:
     """OmegaConf.merge(defaults, file, arguments): later ones win; what is not known adds nothing."""
     result: Value = UNKNOWN
     for item in call.args:
-        over = fields_as_map(it.thing(item)) if isinstance(item, Ref) else item
+        over = map_fields(it.thing(item)) if isinstance(item, Ref) else item
         thing = it.thing(result) if isinstance(result, Ref) else None
         if isinstance(result, Map) and isinstance(over, Map):
-            result = merged(result, over)
+            result = merge_maps(result, over)
         elif thing is not None and isinstance(over, Map):
             result = it.new(thing.having(**{str(name): value for name, value in over.items}))
         elif isinstance(item, (Ref, Map)):
@@ -156,7 +156,7 @@ CALLS: dict[str, CallModel] = {
     **{f"omegaconf.OmegaConf.{name}": _structured for name in ("structured", "create", "to_object")},
     "omegaconf.OmegaConf.to_container": _structured,
     **dict.fromkeys(("omegaconf.OmegaConf.merge", "omegaconf.OmegaConf.unsafe_merge"), _overlaid),
-    "hydra.core.config_store.ConfigStore.instance": config_store,
+    "hydra.core.config_store.ConfigStore.instance": open_config_store,
     "dataclasses.field": _field,
     "dataclasses.replace": _set_fields,
     "dataclasses.asdict": lambda it, call: _as_map(it, call.first, 6),  # dataclasses in fields too

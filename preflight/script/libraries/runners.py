@@ -1,11 +1,11 @@
 """Libraries that start a function or a class of the script with the command line: fire, hydra, typer."""
 
 from preflight.script.interpreter.calls import invoke
-from preflight.script.interpreter.classes import method_of
+from preflight.script.interpreter.classes import find_method
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import UNKNOWN, Class, Func, Map, Ref, Value
-from preflight.script.libraries.hf_arguments import overlay
+from preflight.script.libraries.hf_arguments import overlay_arguments
 from preflight.script.library_names import TRAINS
 
 ROOTS = frozenset(
@@ -29,7 +29,7 @@ def run(it: Interpreter, root: str, call: Call) -> Value:
             made = invoke(it, cls, _without_arguments(call)) if thing is None else argument
             if root == "fire":
                 return _started(it, cls, made, call)
-            overlay(it, made)
+            overlay_arguments(it, made)
             return made
     return UNKNOWN
 
@@ -38,7 +38,7 @@ def _started(it: Interpreter, cls: Class, made: Value, call: Call) -> Value:
     """Return the object of a class, of which fire calls one method."""
     names = (name for info in it.mro(cls.key) for name in info.names if TRAINS.search(name))
     for name in dict.fromkeys(names):
-        method = method_of(it, made, name)
+        method = find_method(it, made, name)
         before = it.state.fork()
         if method is not None and not name.startswith("_"):
             invoke(it, method, _without_arguments(call))

@@ -5,7 +5,7 @@ import ast
 from preflight import regex as re
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter, MethodModel
-from preflight.script.interpreter.values import NONE, UNKNOWN, Const, Element, HeapObject, Ref, Value, heap_id
+from preflight.script.interpreter.values import NONE, UNKNOWN, Const, Element, HeapObject, Ref, Value, get_id
 
 _NAMED = re.compile(r"(?!.*(?:warm|last_))[A-Za-z_]")
 
@@ -32,12 +32,12 @@ def schedule_of(it: Interpreter, call: Call, name: str) -> Value:
 
 
 def _step(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
-    it.emit(call.event("schedule", heap_id(owner), optimizer=it.attr(owner, "optimizer")))
+    it.emit(call.event("schedule", get_id(owner), optimizer=it.attr(owner, "optimizer")))
     return NONE
 
 
 def _zero_grad(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
-    it.emit(call.event("zero grad", heap_id(owner)))
+    it.emit(call.event("zero grad", get_id(owner)))
     return NONE
 
 

@@ -6,7 +6,7 @@ from preflight import regex as re
 from preflight.probes.logins import GATED
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import CallModel, Interpreter
-from preflight.script.interpreter.values import UNKNOWN, Element, Ref, Seq, Value, alternatives, text_of
+from preflight.script.interpreter.values import UNKNOWN, Element, Ref, Seq, Value, as_text, list_values
 
 _OWN_WAY = {"token", "use_auth_token", "local_files_only"}
 _WITHOUT_KEY = re.compile(r"\banonymous=|Settings\([^)]*mode=")
@@ -15,7 +15,7 @@ _WITHOUT_KEY = re.compile(r"\banonymous=|Settings\([^)]*mode=")
 def load_from_hub(it: Interpreter, call: Call) -> Value:
     """Note a gated repository that from_pretrained() or load_dataset() reads without a token of its own."""
     given = call.get("pretrained_model_name_or_path", 0) or call.get("path") or UNKNOWN
-    names = [text_of(item) or "" for item in alternatives(given)]
+    names = [as_text(item) or "" for item in list_values(given)]
     if all(map(GATED.match, names)) and not (call.open or call.kwargs.keys() & _OWN_WAY):
         it.emit(call.event("service", None, names[0]))
     return UNKNOWN
@@ -24,7 +24,7 @@ def load_from_hub(it: Interpreter, call: Call) -> Value:
 def uses_wandb(targets: Value) -> bool:
     """Whether `report_to` or `log_with` surely names Weights & Biases."""
     return any(
-        text_of(item) in ("wandb", "all")
+        as_text(item) in ("wandb", "all")
         for item in (targets.items if isinstance(targets, Seq) else (targets,))
     )
 
@@ -38,7 +38,7 @@ def init_trackers(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
 
 def _wandb_init(it: Interpreter, call: Call) -> Value:
     mode = call.get("mode")
-    online = mode is None or all(text_of(item) == "online" for item in alternatives(mode))
+    online = mode is None or all(as_text(item) == "online" for item in list_values(mode))
     if online and not call.open and not _WITHOUT_KEY.search(ast.unparse(call.node)):
         it.emit(call.event("service", None, "wandb.init"))
     return UNKNOWN

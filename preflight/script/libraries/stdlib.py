@@ -10,8 +10,8 @@ from preflight.script.interpreter.assignments import set_attribute
 from preflight.script.interpreter.attributes import get_attribute
 from preflight.script.interpreter.calls import invoke
 from preflight.script.interpreter.classes import enter_context, leave_context
-from preflight.script.interpreter.config_files import ENDINGS, loaded, written
-from preflight.script.interpreter.contexts import STACK, context_kinds, note_autocast
+from preflight.script.interpreter.config_files import ENDINGS, load_config, parse_text_value
+from preflight.script.interpreter.contexts import STACK, list_context_kinds, note_autocast
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import CallModel, ConstructorModel, Interpreter, MethodModel
 from preflight.script.interpreter.loops import leave
@@ -36,16 +36,16 @@ from preflight.script.interpreter.values import (
     Ref,
     Seq,
     Value,
+    as_bool,
+    as_iterable,
+    as_text,
+    build_map,
     is_by_rank,
-    merged,
-    names_of,
-    of_pairs,
-    text_of,
-    truth,
+    merge_maps,
 )
 from preflight.script.interpreter.written_files import open_file
 from preflight.script.libraries import class_registries
-from preflight.script.libraries.casts import members
+from preflight.script.libraries.casts import list_parts
 
 
 def _number(convert: type[int] | type[float]) -> CallModel:
@@ -112,24 +112,24 @@ def _range(_it: Interpreter, call: Call) -> Value:
 
 
 def _dict(_it: Interpreter, call: Call) -> Value:
-    return merged(of_pairs(call.args[0]) if call.args else Map(()), call.named())
+    return merge_maps(build_map(call.args[0]) if call.args else Map(()), call.named())
 
 
 def _typed_dict(it: Interpreter, call: Call) -> Value:
     """TypedDict("Options", {...}): a class of dicts. What is made of a class that derives from it is one."""
-    return _dict(it, call) if text_of(call.first) is None else ExternalName("builtins.dict")
+    return _dict(it, call) if as_text(call.first) is None else ExternalName("builtins.dict")
 
 
 def _from_keys(_it: Interpreter, call: Call) -> Value:
     """dict.fromkeys(names, value)."""
     value = call.get("value", 1) or NONE
-    rows = tuple(Seq((key, value)) for key in getattr(names_of(call.first), "items", ()))
-    return of_pairs(Seq(rows, getattr(call.first, "open", True)))
+    rows = tuple(Seq((key, value)) for key in getattr(as_iterable(call.first), "items", ()))
+    return build_map(Seq(rows, getattr(call.first, "open", True)))
 
 
 def _chain_map(_it: Interpreter, call: Call) -> Value:
     """ChainMap(first, second): what the first has wins."""
-    return reduce(merged, map(of_pairs, reversed(call.args)), Map(()))
+    return reduce(merge_maps, map(build_map, reversed(call.args)), Map(()))
 
 
 def _default_dict(it: Interpreter, call: Call) -> Value:
@@ -176,7 +176,7 @@ def _deepcopy(it: Interpreter, call: Call) -> Value:
     if thing is None:
         return value if isinstance(value, (Const, Seq, Map)) else UNKNOWN
     copies: dict[int, Ref] = {}
-    for number in members(it, value.id) if isinstance(value, Ref) else ():
+    for number in list_parts(it, value.id) if isinstance(value, Ref) else ():
         part = it.state.heap[number].having(optimized=FALSE, recast=FALSE, role=Const("copy"))
         copies[number] = it.new(part)
     for copied in copies.values():
@@ -192,7 +192,7 @@ def _open(it: Interpreter, call: Call) -> Value:
 
 def _path(_it: Interpreter, call: Call) -> Value:
     """pathlib.Path(...) and os.path.join(...) of known words are their text."""
-    words = [word for item in call.args if (word := text_of(item)) is not None]
+    words = [word for item in call.args if (word := as_text(item)) is not None]
     if RankValue in map(type, call.args):
         return RankValue()
     return Const(posixpath.join(*words)) if words and len(words) == len(call.args) else UNKNOWN
@@ -200,7 +200,7 @@ def _path(_it: Interpreter, call: Call) -> Value:
 
 def _module(it: Interpreter, call: Call) -> Value:
     """importlib.import_module("configs.small"): a module of the script's own, or the name of a library's."""
-    name = text_of(call.get("name", 0) or UNKNOWN)
+    name = as_text(call.get("name", 0) or UNKNOWN)
     if name is None:
         note_module_name(it, call.node.args[0] if call.node.args else ast.Constant(None))
         return UNKNOWN
@@ -216,7 +216,7 @@ def _same_text(_it: Interpreter, call: Call) -> Value:
 
 
 def _dirname(_it: Interpreter, call: Call) -> Value:
-    text = text_of(call.first)
+    text = as_text(call.first)
     return UNKNOWN if text is None else Const(posixpath.dirname(text))
 
 
@@ -224,7 +224,7 @@ def _config(it: Interpreter, call: Call) -> Value:
     """yaml.safe_load(f), json.load(f), OmegaConf.load(path): what lies beside the script is read."""
     given = call.first
     thing = it.thing(given) if isinstance(given, Ref) else None
-    return loaded(it, thing.get("path") if thing is not None and thing.kind == "file" else given)
+    return load_config(it, thing.get("path") if thing is not None and thing.kind == "file" else given)
 
 
 def _loads(ending: str) -> CallModel:
@@ -233,7 +233,7 @@ def _loads(ending: str) -> CallModel:
     def handle(it: Interpreter, call: Call) -> Value:
         given = call.first
         if isinstance(given, Const) and isinstance(given.value, str) and not given.value.endswith(ENDINGS):
-            return written(it, given, ending)
+            return parse_text_value(it, given, ending)
         return _config(it, call)
 
     return handle
@@ -258,7 +258,7 @@ def _parse_args(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
 def _enter_context(it: Interpreter, _owner: Ref | Element, call: Call) -> Value:
     """ExitStack.enter_context(...): what follows in the block is in that context too."""
     for node in call.node.args[:1]:
-        it.contexts += context_kinds(it, node, call.first)
+        it.contexts += list_context_kinds(it, node, call.first)
     note_autocast(it, call.first)
     return enter_context(it, call.first, call.node)
 
@@ -270,7 +270,7 @@ def _at_end(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
 
 def _exit(it: Interpreter, call: Call) -> Value:
     status = call.get("code", 0) or call.get("status") or NONE
-    fails = "except" in it.contexts or truth(status) is True
+    fails = "except" in it.contexts or as_bool(status) is True
     leave(it, call.place, it.loops, how="fails" if fails else "")
     it.state.dead = True
     return UNKNOWN
@@ -328,14 +328,14 @@ METHODS: dict[tuple[str, str], MethodModel] = {
     (STACK, "callback"): _at_end,
     (STACK, "close"): lambda it, owner, call: leave_context(it, owner, call.node),
     ("parser", "add_argument"): arguments.add_argument,
-    ("parser", "add_argument_group"): arguments.same_parser,
-    ("parser", "add_mutually_exclusive_group"): arguments.exclusive_group,
+    ("parser", "add_argument_group"): arguments.return_parser,
+    ("parser", "add_mutually_exclusive_group"): arguments.make_exclusive_group,
     ("parser", "set_defaults"): arguments.set_defaults,
     ("parser", "add_subparsers"): arguments.add_subparsers,
     ("subparsers", "add_parser"): arguments.add_parser,
     ("parser", "parse_args"): _parse_args,
     ("parser", "parse_known_args"): lambda it, owner, call: Seq(
-        (_parse_args(it, owner, call), arguments.words_left(it, owner, call))
+        (_parse_args(it, owner, call), arguments.list_words_left(it, owner, call))
     ),
     ("typed options", "parse_args"): _file_itself,
 }
@@ -351,5 +351,5 @@ CLASSES = {
 
 CONSTRUCT: dict[str, ConstructorModel] = {
     "namespace": lambda it, ref, _name, call: it.change(ref.id, **call.kwargs),
-    "parser": arguments.with_parents,
+    "parser": arguments.inherit_parents,
 }

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from preflight.script.interpreter.branch_conditions import SPAWNED, SPAWNED_RANK
 from preflight.script.interpreter.calls import invoke
-from preflight.script.interpreter.classes import method_of
+from preflight.script.interpreter.classes import find_method
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import (
     CallModel,
@@ -28,8 +28,8 @@ from preflight.script.interpreter.values import (
     Ref,
     Seq,
     Value,
-    alternatives,
     is_by_rank,
+    list_values,
 )
 from preflight.script.syntax_trees import walk
 
@@ -84,19 +84,19 @@ def _start(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     outer, dead, drawn = it.worker_draws, it.state.dead, it.drawn
     it.worker_draws, depth = [], len(it.contexts)
     it.contexts += _places(thing) if thing is not None else []
-    run = method_of(it, owner, "run")
+    run = find_method(it, owner, "run")
     if run is not None:
         invoke(it, run, unwrap_value(it, call.node, ()))
     else:
         args, named = (thing.get("args"), thing.get("kwargs")) if thing else (NONE, NONE)
         items = args.items if isinstance(args, Seq) else ()
         words = {str(key): value for key, value in named.items} if isinstance(named, Map) else {}
-        for target in alternatives(thing.get("target")) if thing else ():
+        for target in list_values(thing.get("target")) if thing else ():
             if isinstance(target, (Func, Ref)):
                 invoke(it, target, Call(call.node, call.place, items, words, {}, open=False))
     found, it.worker_draws, it.state.dead = it.worker_draws, outer, dead
     del it.contexts[depth:]
-    functions = [run, *(alternatives(thing.get("target")) if thing else ())]
+    functions = [run, *(list_values(thing.get("target")) if thing else ())]
     fills = any(_fills_queue(it, func) for func in functions if isinstance(func, Func))
     it.drawn = (*drawn, *dict.fromkeys(found)) if fills else drawn
     return NONE

@@ -2,11 +2,11 @@
 
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import ConstructorModel, Interpreter, MethodModel
-from preflight.script.interpreter.values import NONE, TRUE, UNKNOWN, Element, Ref, Value, heap_id
+from preflight.script.interpreter.values import NONE, TRUE, UNKNOWN, Element, Ref, Value, get_id
 
 
 def _step(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
-    number = heap_id(owner)
+    number = get_id(owner)
     it.emit(call.event("scaled", number))
     values = {"optimizer": call.get("optimizer", 1) or UNKNOWN}
     it.emit(call.event("scaler step", number, **values))

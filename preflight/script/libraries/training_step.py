@@ -18,14 +18,14 @@ from preflight.script.interpreter.values import (
     Ref,
     Seq,
     Value,
-    alternatives,
-    text_of,
-    truth,
+    as_bool,
+    as_text,
+    list_values,
 )
 from preflight.script.libraries import hf_arguments
-from preflight.script.libraries.casts import trained_with
-from preflight.script.libraries.models import trained_dtype
-from preflight.script.libraries.pytorch import trained_models
+from preflight.script.libraries.casts import list_trained_with
+from preflight.script.libraries.models import find_trained_dtype
+from preflight.script.libraries.pytorch import list_trained_models
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,9 @@ class TrainingStep:
         if type(self.dtype) is Dtype and self.model.get("recast", FALSE) == FALSE:  # most
             object.__setattr__(self, "_possible", (self.dtype,))
             return
-        options = alternatives(self.dtype)
+        options = list_values(self.dtype)
         known = all(isinstance(item, Dtype) or item == NONE for item in options)
-        recast = any(isinstance(item, Dtype) for item in alternatives(self.model.get("recast", FALSE)))
+        recast = any(isinstance(item, Dtype) for item in list_values(self.model.get("recast", FALSE)))
         masters = len(options) > 1 and self.optimizer is not None and self.optimizer.get("masters") == TRUE
         judged = known and not recast and not masters  # who casts the model steps float32 copies
         possible = tuple(item for item in options if isinstance(item, Dtype)) if judged else ()
@@ -76,12 +76,12 @@ class TrainingStep:
 
     def precisions(self) -> set[str]:
         """Return the mixed precisions that are possible; empty when unknown."""
-        words = [text_of(item) for item in alternatives(self.precision)]
+        words = [as_text(item) for item in list_values(self.precision)]
         return {word for word in words if word} if all(words) else set()
 
     def may_scale(self) -> bool:
         """Whether fp16 mixed precision is one of the possibilities that are known."""
-        return Const("fp16") in alternatives(self.precision)
+        return Const("fp16") in list_values(self.precision)
 
     @property
     def has_masters(self) -> bool:
@@ -96,7 +96,7 @@ class TrainingStep:
         return self.model.get("touched") == TRUE
 
 
-def trainings(it: Interpreter, event: ScriptEvent) -> tuple[TrainingStep, ...]:
+def list_trainings(it: Interpreter, event: ScriptEvent) -> tuple[TrainingStep, ...]:
     """Return what an event trains; several rules ask that of one event."""
     if it.judged[0] is not event:
         it.judged = event, tuple(_trainings(it, event))
@@ -111,7 +111,7 @@ def _trainings(it: Interpreter, event: ScriptEvent) -> Iterator[TrainingStep]:
         yield from _by_trainer(it, thing)
     elif event.name == "scaler step":
         optimizer = event.values.get("optimizer", UNKNOWN)
-        enabled = truth(thing.get("enabled"))
+        enabled = as_bool(thing.get("enabled"))
         precision: Value = UNKNOWN if enabled is None else Const("fp16" if enabled else "no")
         yield from _by_optimizer(it, optimizer, precision, "torch", scaler=thing)
     elif event.name == "step" and event.what != OWN_STEP:
@@ -138,19 +138,19 @@ def _ref(value: Value) -> Value:
     """Return the object that a value is, or may be."""
     if type(value) is Const:
         return UNKNOWN
-    return next((item for item in alternatives(value) if isinstance(item, Ref)), UNKNOWN)
+    return next((item for item in list_values(value) if isinstance(item, Ref)), UNKNOWN)
 
 
 def _by_trainer(it: Interpreter, trainer: HeapObject) -> Iterator[TrainingStep]:
     args = trainer.get("args")
-    precision = hf_arguments.mixed_precision(it, args)
-    sharded = hf_arguments.sharded(it, args)
-    held = [item.id for item in alternatives(trainer.get("model")) if isinstance(item, Ref)]
+    precision = hf_arguments.find_mixed_precision(it, args)
+    sharded = hf_arguments.is_sharded(it, args)
+    held = [item.id for item in list_values(trainer.get("model")) if isinstance(item, Ref)]
     undecided = len(held) > 1 and _differ(it, held)
-    for identity in [inner for outer in held for inner in trained_with(it, outer)]:
+    for identity in [inner for outer in held for inner in list_trained_with(it, outer)]:
         model = it.thing(identity)
         if model is not None and model.kind == "model":
-            dtype = trained_dtype(model)
+            dtype = find_trained_dtype(model)
             settings = it.thing(_ref(args))
             switch = settings.get("requested_at") if settings else NONE
             own = trainer.get("optimizers")
@@ -167,7 +167,8 @@ def _differ(it: Interpreter, models: Sequence[int]) -> bool:
     """Whether models, of which one is trained, have different dtypes. One that is not known may have any."""
     things = [it.thing(model) for model in models]
     return (
-        len(models) > 1 and len({trained_dtype(each) for each in things if each is not None} - {UNKNOWN}) > 1
+        len(models) > 1
+        and len({find_trained_dtype(each) for each in things if each is not None} - {UNKNOWN}) > 1
     )
 
 
@@ -177,14 +178,14 @@ def _by_optimizer(
     optimizer = it.thing(ref) if isinstance(ref, Ref) else None
     accelerator = it.thing(_ref(optimizer.get("accelerator"))) if optimizer else None
     sharded = bool(accelerator and accelerator.get("sharded") == TRUE)
-    refs = trained_models(it, ref)
-    either = trained_models(it, ref, "either")
+    refs = list_trained_models(it, ref)
+    either = list_trained_models(it, ref, "either")
     undecided = _differ(it, [item.id for item in either])
     held: list[tuple[Value, HeapObject | None]] = [(item, it.thing(item)) for item in refs]
     for item, model in held or [(NONE, model) for model in _wrapped(it)]:
         if model is not None:
             apart = sharded or model.get("sharded") == TRUE
-            dtype = trained_dtype(model)
+            dtype = find_trained_dtype(model)
             switch = accelerator.get("requested_at") if accelerator else NONE
             doubt = undecided and item in either
             yield TrainingStep(

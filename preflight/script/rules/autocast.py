@@ -8,7 +8,7 @@ from preflight.frozen import dataclass
 from preflight.script.interpreter.branch_conditions import MAYBE, OF_SOME
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import TRUE, Const, Dtype, Ref, alternatives, text_of
+from preflight.script.interpreter.values import TRUE, Const, Dtype, Ref, as_text, list_values
 from preflight.script.rules.own_names import name_of
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import walk
@@ -51,7 +51,7 @@ def autocast_beside_the_launch(it: Interpreter, event: ScriptEvent) -> Iterator[
                 it.note(_OF_ITS_OWN, event.place)
     elif event.name == "autocast":
         training = "no_grad" not in it.contexts and (it.loop_depth or "training" in it.contexts)
-        training = training and OF_SOME.union((MAYBE,)).isdisjoint(it.contexts) and not in_validation(it)
+        training = training and OF_SOME.union((MAYBE,)).isdisjoint(it.contexts) and not is_in_validation(it)
         if training and event.values.get("enabled") == TRUE and event.what == "cuda":
             dtype = event.values.get("dtype")
             if isinstance(dtype, Dtype):
@@ -69,7 +69,7 @@ def autocast_beside_the_launch(it: Interpreter, event: ScriptEvent) -> Iterator[
             event.name == "trained" or "training" in it.contexts
         ):
             return  # of a loop of the script's own, which only reads its options from them
-        words = {text_of(item) for item in alternatives(requested)}
+        words = {as_text(item) for item in list_values(requested)}
         for place, name in it.autocasts.items():
             mine = {"float16": "fp16", "bfloat16": "bf16"}.get(name, "no")
             full = mine == "bf16" and where in it.notes.get(_OF_ITS_OWN, ())
@@ -96,7 +96,7 @@ def _steps_alone(it: Interpreter, event: ScriptEvent) -> bool:
     return optimizer is not None and not isinstance(optimizer.get("accelerator"), Ref)
 
 
-def in_validation(it: Interpreter) -> bool:
+def is_in_validation(it: Interpreter) -> bool:
     """Whether the innermost function is one that evaluates, by its name, and steps nothing itself.
 
     A `with` block that only has a pipeline make samples is validation too, wherever it is.

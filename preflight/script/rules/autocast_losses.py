@@ -6,8 +6,8 @@ from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import MAYBE
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import FALSE, TRUE, Const, Dtype, text_of
-from preflight.script.libraries.models import trained_dtype
+from preflight.script.interpreter.values import FALSE, TRUE, Const, Dtype, as_text
+from preflight.script.libraries.models import find_trained_dtype
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 _ON, _OFF = "autocast is on", "autocast is off, or may be"
@@ -26,7 +26,7 @@ def loss_that_autocast_refuses(it: Interpreter, event: ScriptEvent) -> Iterator[
         it.note(_ON if on else _OFF, event.place)
         return
     thing = it.thing(event.ref)
-    if event.name == "forward" and (thing is None or text_of(thing.get("__name__")) != "torch.nn.BCELoss"):
+    if event.name == "forward" and (thing is None or as_text(thing.get("__name__")) != "torch.nn.BCELoss"):
         return
     within = "autocast" in it.contexts and it.notes.get(_ON) and not it.notes.get(_OFF)
     if (within or _of_lightning(it)) and it.target.capability is not None:
@@ -66,7 +66,7 @@ def scaler_of_bf16(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     elif event.name == "end" and it.notes.get(_BF16) and not it.notes.get(_OTHERS):
         models = [thing for thing in it.state.heap.values() if thing.get("optimized") == TRUE]
         halves = (Dtype("bfloat16"), Dtype("float16"))
-        if any(trained_dtype(model) in halves for model in models if model.kind == "model"):
+        if any(find_trained_dtype(model) in halves for model in models if model.kind == "model"):
             return  # P106 or P101 judge its weights
         for place in dict.fromkeys(it.notes.get(_SCALES, ())):
             message = "this scaler scales the loss of a forward in bf16, which needs no scale"

@@ -4,12 +4,12 @@ import ast
 import re
 from collections.abc import Iterator
 
-from preflight.script.interpreter.arguments import choosing_flag
+from preflight.script.interpreter.arguments import find_choosing_flag
 from preflight.script.interpreter.branch_conditions import MAYBE
-from preflight.script.interpreter.calls import MAY_HOLD, refs_in
+from preflight.script.interpreter.calls import MAY_HOLD, iterate_refs
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import NONE, TRUE, Const, HeapObject, Ref, alternatives, text_of
+from preflight.script.interpreter.values import NONE, TRUE, Const, HeapObject, Ref, as_text, list_values
 from preflight.script.rules.autocast import DecidedBy
 from preflight.script.rules.own_names import name_of
 from preflight.script.rules.registry import Level, RuleHit, rule
@@ -46,24 +46,24 @@ def backward_around_accelerate(it: Interpreter, event: ScriptEvent) -> Iterator[
         precision = accelerator.get("mixed_precision") if accelerator else NONE
         if accelerator is None or accelerator.get("sharded") == TRUE:
             continue
-        words = {text_of(item) for item in alternatives(precision)}
-        flag = choosing_flag(it, precision, "fp16")
+        words = {as_text(item) for item in list_values(precision)}
+        flag = find_choosing_flag(it, precision, "fp16")
         if words <= {"no", "bf16", "fp8"} and not flag:
             continue
         shards = "fsdp" in it.source.text.lower() or "deepspeed" in it.source.text.lower()
         level = Level.ERROR if words == {"fp16"} and not shards else Level.WARNING
-        who = text_of(accelerator.get("who", Const("accelerate")))
+        who = as_text(accelerator.get("who", Const("accelerate")))
         when = f"with {flag}=fp16" if flag else "under fp16"
         message = f"{who} does not see this backward(), and {when} its scaler then fails"
-        fix = _own(it, event, text_of(accelerator.get("how")) or "accelerator.backward(loss)")
+        fix = _own(it, event, as_text(accelerator.get("how")) or "accelerator.backward(loss)")
         yield RuleHit(event.place, message, fix, level)
         return
     above = "\n".join(it.source.lines[max(0, event.place.line - 5) : event.place.line])
     if not prepares or re.search(_PLAIN_BESIDE_SCALED, above):
         return
     preparing = [thing for thing in named if thing.kind == "accelerator" and thing.get("prepares") != NONE]
-    precisions = (item for thing in preparing for item in alternatives(thing.get("mixed_precision")))
-    if any(text_of(item) not in ("no", "bf16", "fp8") for item in precisions):
+    precisions = (item for thing in preparing for item in list_values(thing.get("mixed_precision")))
+    if any(as_text(item) not in ("no", "bf16", "fp8") for item in precisions):
         message = "accelerate does not see this backward(): no scaling under fp16, no DeepSpeed engine"
         yield RuleHit(event.place, message, _own(it, event, "accelerator.backward(loss)"), Level.WARNING)
 
@@ -99,7 +99,7 @@ def _named_things(it: Interpreter) -> list[HeapObject]:
     values = [value for names in frames for value in names.values() if type(value) in MAY_HOLD]
     found: dict[int, HeapObject] = {}
     for value in values:  # which grows
-        for ref in refs_in(value):
+        for ref in iterate_refs(value):
             thing = it.thing(ref) if ref.id not in found else None
             if thing is not None:
                 found[ref.id] = thing

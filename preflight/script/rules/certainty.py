@@ -15,7 +15,7 @@ from preflight.script.interpreter.branch_conditions import (
     UNCALLED,
     UNREACHED,
     WITHOUT,
-    branch_places,
+    find_branch_places,
 )
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.rules.registry import Level, RuleHit
@@ -43,7 +43,7 @@ def concerns(target: RankTarget, code: str) -> bool:
     return target.before_ampere or code not in OF_OLD_GPUS
 
 
-def doubts_of(it: Interpreter, place: CodeLocation) -> tuple[str, ...]:
+def list_doubts(it: Interpreter, place: CodeLocation) -> tuple[str, ...]:
     """Return why what is being read, and is written at a place, may not run, or may not be all that runs."""
     written = (
         name
@@ -57,9 +57,9 @@ def doubts_of(it: Interpreter, place: CodeLocation) -> tuple[str, ...]:
     )
 
 
-def doubted(it: Interpreter, hit: RuleHit, code: str, at: CodeLocation | None = None) -> RuleHit:
+def apply_doubts(it: Interpreter, hit: RuleHit, code: str, at: CodeLocation | None = None) -> RuleHit:
     """Return a hit at the level that the doubts of its place leave, or those of where it comes true."""
-    doubts = doubts_of(it, at or hit.place)
+    doubts = list_doubts(it, at or hit.place)
     named = any(doubt.startswith(UNREACHED) for doubt in doubts)
     for doubt in doubts:
         hit = hit if named and doubt == UNCALLED else _lowered(hit, code, doubt)
@@ -93,10 +93,10 @@ def _lowered(hit: RuleHit, code: str, doubt: str) -> RuleHit:
 
 def is_of_one_process(it: Interpreter, place: CodeLocation) -> bool:
     """Whether a line is in the branch of one GPU, where a rank that takes it has no other."""
-    return any(branch_places(test)[0] == ONE_PROCESS for test in _tests_around(it, place))
+    return any(find_branch_places(test)[0] == ONE_PROCESS for test in _tests_around(it, place))
 
 
-def asked_around(it: "Interpreter", place: CodeLocation | None) -> set[str]:
+def list_flags(it: "Interpreter", place: CodeLocation | None) -> set[str]:
     """Return the last names that conditions around a line ask: `fp16` of `config.fp16`."""
     parts = [part for test in (_tests_around(it, place) if place else ()) for part in walk(test)]
     owners = {id(part.value) for part in parts if isinstance(part, ast.Attribute)}

@@ -8,10 +8,10 @@ from preflight.frozen import dataclass
 from preflight.script.interpreter.branch_conditions import RANK_0, UNCALLED
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import TRUE, Class, Func, text_of
+from preflight.script.interpreter.values import TRUE, Class, Func, as_text
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import Source
-from preflight.script.syntax_trees import ByKind, by_kind, root_of, walk
+from preflight.script.syntax_trees import ByKind, group_by_kind, root_of, walk
 
 _UNWRAPS = re.compile(
     r"hasattr\([^\n]*[\"'](?:module|_orig_mod)|getattr\([^\n]*[\"'](?:module|_orig_mod)|unwrap(?!_model)|de_?parallel"
@@ -48,7 +48,7 @@ def not_of_the_wrapper(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
     own = isinstance(cls, Class) and any(isinstance(info.names.get(name), Func) for info in it.mro(cls.key))
     if not own and name not in _OF_LIBRARIES:
         return
-    ddp, owner = event.values["shared"] == TRUE, text_of(event.values["owner"]) or ""
+    ddp, owner = event.values["shared"] == TRUE, as_text(event.values["owner"]) or ""
     if owner == "self" or not (ddp or _is_prepared_here(it, owner, event.place.line)):
         return
     inside = re.compile(rf"\.module\.{name}\b|unwrap_model\([^\n]*\)\.{name}\b")
@@ -288,7 +288,7 @@ _GROUP, _READ, _STATES = "ranks read", "read without a map", "states are saved"
 
 def _fills_a_model(it: Interpreter, load: ast.Call) -> bool:
     """Whether what is loaded goes to load_state_dict(), and no other load of the function names a device."""
-    kinds = it.sources.parser.find(by_kind, it.scope)
+    kinds = it.sources.parser.find(group_by_kind, it.scope)
     if any(node.arg == "map_location" for node in kinds.get(ast.keyword, ())):
         return False
     taken = next((node for node in kinds.get(ast.Assign, ()) if node.value is load), None)

@@ -11,12 +11,12 @@ from preflight.script.interpreter.branches import OF_RANKS
 from preflight.script.interpreter.contexts import LOCKED
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import TRUE, Ref, alternatives
+from preflight.script.interpreter.values import TRUE, Ref, list_values
 from preflight.script.libraries.collectives import FORWARD_OF_ONE
-from preflight.script.libraries.pytorch import trained_models
-from preflight.script.rules.certainty import doubted
-from preflight.script.rules.own_decisions import EACH, any_measured, calling, decided_by
-from preflight.script.rules.own_measures import agreed_in, takes_every_nth
+from preflight.script.libraries.pytorch import list_trained_models
+from preflight.script.rules.certainty import apply_doubts
+from preflight.script.rules.own_decisions import EACH, find_decider, has_measured_condition, track_call
+from preflight.script.rules.own_measures import is_agreed_in, takes_every_nth
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import walk
 
@@ -154,14 +154,14 @@ def _take_part(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
         it.note(OTHERS, event.place)
         it.note(_PartIn(_function(it), others=True), event.place)
         alone = OTHER_RANKS in it.contexts and event.name == "collective"
-        level = doubted(it, RuleHit(event.place, "", "", Level.WARNING), "R404").level
+        level = apply_doubts(it, RuleHit(event.place, "", "", Level.WARNING), "R404").level
         it.note(_Alone(f"{event.what}()", level, others=True) if alone else _PARTED, event.place)
     elif RANK_0 in it.contexts:
         _note_alone(it, event)
     elif BY_RANK not in it.contexts:
         _note_met(it, event)
         yield from _in_unlike_turns(it, event)
-        if event.name == "collective" and any_measured(it):
+        if event.name == "collective" and has_measured_condition(it):
             yield RuleHit(event.place, f"{_OWN_BRANCH} this {event.what}()", _AGREED, Level.WARNING)
 
 
@@ -170,7 +170,7 @@ def _in_unlike_turns(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     for loop in it.loops:
         if not loop.by_rank:
             continue
-        with calling(it, loop.calls):
+        with track_call(it, loop.calls):
             turns = [node for node in it.of_kinds(ast.For) if it.place(node) == loop.place]
             uneven = any(takes_every_nth(it, node) for node in turns)
         if uneven:
@@ -194,7 +194,7 @@ def _goes_on_alone(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
             last = node.body[-1].end_lineno or 0
             around = path == event.place.path and node.lineno <= event.place.line <= last
             for handler in node.handlers if around or source.place(node) in caught else ():
-                if _passes_over(handler) and not agreed_in(it, [*walk(handler), *it.nodes]):
+                if _passes_over(handler) and not is_agreed_in(it, [*walk(handler), *it.nodes]):
                     yield RuleHit(source.place(handler), _NO_MEMORY, _END_ALL, Level.WARNING)
 
 
@@ -215,7 +215,7 @@ def _note_alone(it: Interpreter, event: ScriptEvent) -> None:
     is_sure = is_sure and not any(map(_asks_setting, it.tests))
     level = Level.ERROR if is_sure else Level.WARNING
     level = Level.INFO if _is_of_another_launch(it) else level
-    hit = doubted(it, RuleHit(event.place, "", "", level), "R404")
+    hit = apply_doubts(it, RuleHit(event.place, "", "", level), "R404")
     what = _OF_ALL.get(event.name) or f"{event.what}()"
     inner = what == "forward()" and it.function and getattr(it.function.node, "name", "") == "forward"
     if inner and any(_Alone(what, level) in it.notes for level in Level):
@@ -246,7 +246,7 @@ def _note_left(it: Interpreter, event: ScriptEvent) -> None:
     left, inside, tests = (loop.place, loop.number), it.contexts[loop.depth :], it.tests[loop.tests :]
     alone = RANK_0 in inside and OTHER_RANKS not in inside
     if OF_RANKS.isdisjoint(inside) and tests and event.what != "fails":
-        by = decided_by(it, tests[-1], loop)
+        by = find_decider(it, tests[-1], loop)
         own = (event.what or "break") if by == EACH else ""
         if by and (own or event.what != "turn"):
             began = loop.began if own == "turn" else 0
@@ -335,15 +335,15 @@ def _is_made_once(it: Interpreter, place: CodeLocation) -> bool:
 
 def _is_prepared(it: Interpreter, event: ScriptEvent) -> bool:
     """Whether an optimizer steps a model that an Accelerator or Fabric has wrapped."""
-    optimizers = alternatives(event.values.get("optimizer", Ref(event.ref or 0)))
-    models = (model for optimizer in optimizers for model in trained_models(it, optimizer))
+    optimizers = list_values(event.values.get("optimizer", Ref(event.ref or 0)))
+    models = (model for optimizer in optimizers for model in list_trained_models(it, optimizer))
     return any(isinstance(it.attr(model, "accelerator"), Ref) for model in models)
 
 
 def is_shared(it: Interpreter, event: ScriptEvent) -> bool:
     """Whether an optimizer steps a model whose backward() DDP or FSDP completes with all ranks."""
-    optimizers = alternatives(event.values.get("optimizer", Ref(event.ref or 0)))
-    models = (model for optimizer in optimizers for model in trained_models(it, optimizer))
+    optimizers = list_values(event.values.get("optimizer", Ref(event.ref or 0)))
+    models = (model for optimizer in optimizers for model in list_trained_models(it, optimizer))
     things = [thing for model in models if (thing := it.thing(model)) is not None]
     if any(thing.get("forward_of_all") == TRUE for thing in things):
         return True

@@ -9,7 +9,7 @@ from preflight import regex as re
 from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
 from preflight.script.interpreter.branch_conditions import OF_SOME
-from preflight.script.interpreter.classes import method_of
+from preflight.script.interpreter.classes import find_method
 from preflight.script.interpreter.events import Call, Draw, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.rank_values import PARTED, SEEDED
@@ -24,18 +24,18 @@ from preflight.script.interpreter.values import (
     HeapObject,
     Ref,
     Value,
-    alternatives,
+    as_bool,
+    as_text,
     is_by_rank,
+    list_values,
     place_of,
-    text_of,
-    truth,
 )
-from preflight.script.libraries.data_loaders import OF_PARTS, ONE_EPOCH, divides
-from preflight.script.rules.certainty import doubted
-from preflight.script.rules.method_calls import has_unknown_call, note_call, owners_of
-from preflight.script.rules.own_names import assigned_name, divided
+from preflight.script.libraries.data_loaders import OF_PARTS, ONE_EPOCH, is_divided
+from preflight.script.rules.certainty import apply_doubts
+from preflight.script.rules.method_calls import has_unknown_call, list_owners, note_call
+from preflight.script.rules.own_names import describe_division, get_assigned_name
 from preflight.script.rules.registry import Level, RuleHit, rule
-from preflight.script.source import all_names
+from preflight.script.source import list_names
 from preflight.script.syntax_trees import walk
 
 _STEPS = ("backward", "scaled", "step", "scaler step")
@@ -73,7 +73,7 @@ def all_data_on_every_rank(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
         yield from _one_part(it, event)
         return
     if event.name == "own data" and (loader := it.thing(event.ref)) is not None:
-        if not divides(it, loader) and not _is_divided_elsewhere(it, loader, again=True):
+        if not is_divided(it, loader) and not _is_divided_elsewhere(it, loader, again=True):
             yield replace(_undivided(it, loader), fix=_LIGHTNING_FIX)
         return
     if not it.state.wrapped or "no_grad" in it.contexts:
@@ -82,7 +82,7 @@ def all_data_on_every_rank(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
         return
     for drawn in it.drawn:
         loaders = [thing for number in drawn.loaders if (thing := it.thing(number)) is not None]
-        if any(divides(it, loader) or loader.get("validates") == TRUE for loader in loaders):
+        if any(is_divided(it, loader) or loader.get("validates") == TRUE for loader in loaders):
             continue
         for loader in loaders:
             again = _goes_over_again(drawn) and not drawn.by_steps
@@ -117,28 +117,28 @@ def only_measures(it: Interpreter) -> bool:
 
 
 def _makes_steps(nodes: list[ast.AST]) -> bool:
-    return _MAKES_STEPS.search("\n".join(all_names(nodes))) is not None
+    return _MAKES_STEPS.search("\n".join(list_names(nodes))) is not None
 
 
 def _undivided(it: Interpreter, loader: HeapObject) -> RuleHit:
     """Return the finding: what a rank divides itself is seldom shuffled, or drawn from by a sampler."""
     message = "every rank goes through all of this data: no sampler gives each its part"
     level = Level.WARNING
-    samplers = filter(None, map(it.thing, alternatives(loader.get("sampler"))))
-    drawn = any((text_of(thing.get("__name__")) or "").endswith("RandomSampler") for thing in samplers)
-    shuffles = drawn or truth(loader.get("shuffle")) is True
-    datasets = filter(None, map(it.thing, alternatives(loader.get("dataset"))))
+    samplers = filter(None, map(it.thing, list_values(loader.get("sampler"))))
+    drawn = any((as_text(thing.get("__name__")) or "").endswith("RandomSampler") for thing in samplers)
+    shuffles = drawn or as_bool(loader.get("shuffle")) is True
+    datasets = filter(None, map(it.thing, list_values(loader.get("dataset"))))
     given = [value for thing in datasets for name, value in thing.attrs.items() if not name.startswith("__")]
-    plain = bool(given) and all(isinstance(item, Const) for value in given for item in alternatives(value))
+    plain = bool(given) and all(isinstance(item, Const) for value in given for item in list_values(value))
     if not shuffles and not plain and it.sources.unread():
         level, message = Level.INFO, f"{message}, unless a module that could not be read does it"
-    iterable = any(_is_iterable(it, item) for item in alternatives(loader.get("dataset")))
-    return RuleHit(loader.place, message, divided(it, loader, iterable=iterable), level)
+    iterable = any(_is_iterable(it, item) for item in list_values(loader.get("dataset")))
+    return RuleHit(loader.place, message, describe_division(it, loader, iterable=iterable), level)
 
 
 def _is_divided_elsewhere(it: Interpreter, loader: HeapObject, *, again: bool) -> bool:
     """Whether the dataset may be the rank's own part already, or the order of its batches the rank's own."""
-    datasets = alternatives(loader.get("dataset"))
+    datasets = list_values(loader.get("dataset"))
     iterable = [_is_iterable(it, dataset) for dataset in datasets]
     if None in iterable or (True in iterable and not all(map(partial(_goes_through_all, it), datasets))):
         return True
@@ -149,11 +149,11 @@ def _is_divided_elsewhere(it: Interpreter, loader: HeapObject, *, again: bool) -
     if all(_class_of(it, dataset) for dataset in datasets):
         nodes = [node for dataset in datasets for node in _code_of(it, dataset)]
         taken = [getattr(node, "iter", node) for node in nodes if type(node) in (ast.For, ast.Assign)]
-        helpers = it.functions_named(all_names(part for each in taken for part in walk(each)))
+        helpers = it.functions_named(list_names(part for each in taken for part in walk(each)))
         nodes += [node for each in helpers for node in walk(each)]
         if any(_FILLS.search(getattr(node, "name", None) or "") for node in nodes):
             return True  # with what the rank itself has seen
-        parts = (name for name in all_names(nodes) if "worker" not in name.lower())
+        parts = (name for name in list_names(nodes) if "worker" not in name.lower())
         return any(map(OF_PARTS.search, parts))
     parser = it.sources.parser
     return any(parser.find(_names_division, source.tree) for source in it.sources.files())
@@ -169,9 +169,9 @@ def _goes_through_all(it: Interpreter, dataset: Value, *, itself: bool = False) 
         read = any(isinstance(node, ast.Slice) and node.step is not None for node in nodes)
     else:
         loops = [node for node in nodes if isinstance(node, ast.For)]
-        read = any(_OF_STORES.search(name) for node in loops for name in all_names(walk(node.iter)))
+        read = any(_OF_STORES.search(name) for node in loops for name in list_names(walk(node.iter)))
     opens = any(isinstance(node, ast.With) and "open(" in ast.unparse(node.items[0]) for node in nodes)
-    return (read or opens) and not any(map(_BY_CHANCE.search, all_names(nodes)))
+    return (read or opens) and not any(map(_BY_CHANCE.search, list_names(nodes)))
 
 
 def _code_of(it: Interpreter, dataset: Value) -> list[ast.AST]:
@@ -184,8 +184,8 @@ def _repeated_by_workers(it: Interpreter, loader: HeapObject) -> int:
     """Return how many workers go through all files or lines that an IterableDataset of the script gives."""
     count = loader.get("num_workers")
     number = count.value if isinstance(count, Const) and type(count.value) is int else 0
-    for item in alternatives(loader.get("dataset")) if number > 1 else ():
-        own = method_of(it, item, "__iter__") is not None and _goes_through_all(it, item, itself=True)
+    for item in list_values(loader.get("dataset")) if number > 1 else ():
+        own = find_method(it, item, "__iter__") is not None and _goes_through_all(it, item, itself=True)
         if not own or not _is_iterable(it, item):
             return 0
     return 0 if number < 2 or it.sources.mention(_OF_WORKERS) else number
@@ -195,7 +195,7 @@ _OF_WORKERS = re.compile(r"worker_info\(|worker_init_fn|worker_id")
 
 
 def _names_division(nodes: list[ast.AST]) -> bool:
-    return _DIVIDES.search("\n".join(all_names(nodes))) is not None
+    return _DIVIDES.search("\n".join(list_names(nodes))) is not None
 
 
 def _holds_rank(it: Interpreter, value: Value, depth: int) -> bool:
@@ -243,7 +243,7 @@ def options_that_exclude_each_other(it: Interpreter, event: ScriptEvent) -> Iter
 
 def _conflicts(it: Interpreter, loader: HeapObject, call: Call) -> Iterator[tuple[str, str, str, bool]]:
     """Yield the keyword at fault, what is refused, the fix, and whether it is refused on every path."""
-    shuffles = truth(loader.get("shuffle")) is True
+    shuffles = as_bool(loader.get("shuffle")) is True
     sampler, batches = (_given(loader.get(name)) for name in ("sampler", "batch_sampler"))
     if shuffles and sampler is not False:
         yield (
@@ -255,12 +255,12 @@ def _conflicts(it: Interpreter, loader: HeapObject, call: Call) -> Iterator[tupl
     for keyword, refused in (
         ("batch_size", _given(loader.get("batch_size")) and loader.get("batch_size") != Const(1)),
         ("shuffle", shuffles),
-        ("drop_last", truth(call.get("drop_last", 8) or FALSE) is True),
+        ("drop_last", as_bool(call.get("drop_last", 8) or FALSE) is True),
     ):
         if batches and refused and not call.maybe.issuperset((keyword, "batch_sampler")):  # of two branches
             fix = f"remove {keyword}=, which the batch_sampler decides"
             yield keyword, f"{keyword}= beside a batch_sampler", fix, True
-    if all(_is_iterable(it, item) for item in alternatives(loader.get("dataset"))):
+    if all(_is_iterable(it, item) for item in list_values(loader.get("dataset"))):
         for keyword, refused in (("shuffle", shuffles), ("sampler", sampler), ("batch_sampler", batches)):
             if refused:
                 yield keyword, f"{keyword}= for an IterableDataset", f"remove {keyword}=", True
@@ -271,7 +271,7 @@ def _conflicts(it: Interpreter, loader: HeapObject, call: Call) -> Iterator[tupl
             ("persistent_workers", call.get("persistent_workers") or FALSE),
             ("prefetch_factor", call.get("prefetch_factor") or FALSE),
         ):
-            if all(isinstance(item, Const) and item.value for item in alternatives(value)):
+            if all(isinstance(item, Const) and item.value for item in list_values(value)):
                 allowed = keyword == "prefetch_factor" and value == _OLD_PREFETCH
                 sure = not allowed or it.target.at_least("torch", 2) is True
                 reason = f"{keyword}= without workers" + (", from torch 2.0 on" if allowed else "")
@@ -281,7 +281,7 @@ def _conflicts(it: Interpreter, loader: HeapObject, call: Call) -> Iterator[tupl
 
 def _given(value: Value) -> bool | None:
     """Whether an argument is given, None where it is on some paths only; what is not known counts as not."""
-    items = alternatives(value)
+    items = list_values(value)
     if UNKNOWN in items or value == NONE:
         return False
     return None if NONE in items else True
@@ -314,19 +314,19 @@ def same_order_in_every_epoch(it: Interpreter, event: ScriptEvent) -> Iterator[R
         yield from _shuffled_alike(it)
     elif "no_grad" not in it.contexts:
         for sampler in (thing for drawn in it.drawn for thing in _reshuffled(it, drawn)):
-            doubt = doubted(it, RuleHit(sampler.place, "", "", Level.WARNING), "R403", event.place)
+            doubt = apply_doubts(it, RuleHit(sampler.place, "", "", Level.WARNING), "R403", event.place)
             note_call(it, f"{_ALIKE} {doubt.level.value}", sampler.place, event.place)
 
 
 def _shuffled_alike(it: Interpreter) -> Iterator[RuleHit]:
     for level in (Level.WARNING, Level.INFO):
-        samplers = owners_of(it, f"{_ALIKE} {level.value}") - owners_of(it, "set_epoch")
+        samplers = list_owners(it, f"{_ALIKE} {level.value}") - list_owners(it, "set_epoch")
         if samplers and not has_unknown_call(it, "set_epoch", *_OF_SAMPLERS):
             for place in sorted(samplers, key=str):
                 numbers = it.notes.get(_EpochSet(place, ONE_EPOCH), [])
                 why = "set_epoch gets one number for all epochs" if numbers else "set_epoch is never called"
                 message = f"{why}: this sampler shuffles every epoch alike"
-                name = assigned_name(it, place) or "sampler"
+                name = get_assigned_name(it, place) or "sampler"
                 fix = f"{name}.set_epoch(epoch) at the start of each epoch"
                 yield RuleHit(place, message, fix, level, tuple(numbers[:1]))
 
@@ -348,20 +348,20 @@ def _goes_over_again(drawn: Draw) -> bool:
 
 def _samplers(it: Interpreter, loader: HeapObject) -> Iterator[Value]:
     """Yield what draws the items of a loader, of which a BatchSampler makes batches too."""
-    yield from alternatives(loader.get("sampler"))
-    for item in alternatives(loader.get("batch_sampler")):
-        yield from (item, *(alternatives(it.attr(item, "sampler")) if isinstance(item, Ref) else ()))
+    yield from list_values(loader.get("sampler"))
+    for item in list_values(loader.get("batch_sampler")):
+        yield from (item, *(list_values(it.attr(item, "sampler")) if isinstance(item, Ref) else ()))
 
 
 def _reshuffled(it: Interpreter, drawn: Draw) -> Iterator[HeapObject]:
     """Yield the samplers that shuffle by epoch, of loaders that a loop starts again and again."""
     for loader in filter(None, map(it.thing, drawn.loaders)):
-        again = _goes_over_again(drawn) or TRUE in alternatives(loader.get("restarts"))
+        again = _goes_over_again(drawn) or TRUE in list_values(loader.get("restarts"))
         owned = loader.get("touched") == TRUE or loader.get("accelerator") != NONE
         for item in _samplers(it, loader) if again and not owned else ():
             sampler = it.thing(item) if isinstance(item, Ref) else None
             told = sampler.get("reshuffles", _counts_epochs(it, item, sampler)) if sampler else NONE
-            if sampler and truth(told) is True:
+            if sampler and as_bool(told) is True:
                 yield sampler
 
 
@@ -370,16 +370,16 @@ def _counts_epochs(it: Interpreter, item: Value, sampler: HeapObject) -> Const:
 
     Not where another's is called: of a sampler within it.
     """
-    cls, (draws, takes) = _class_of(it, item), (method_of(it, item, name) for name in _OF_EPOCHS[:2])
-    if cls is None or draws is None or takes is None or owners_of(it, "set_epoch"):
+    cls, (draws, takes) = _class_of(it, item), (find_method(it, item, name) for name in _OF_EPOCHS[:2])
+    if cls is None or draws is None or takes is None or list_owners(it, "set_epoch"):
         return FALSE
     methods = (part for info in it.mro(cls.key) for part in info.node.body)
     others = (each for each in methods if getattr(each, "name", "") not in _OF_EPOCHS[1:])
     attributes = (part for each in others for part in walk(each) if isinstance(part, ast.Attribute))
     counts = any(part.attr == "epoch" and isinstance(part.ctx, ast.Store) for part in attributes)
     told = not isinstance(sampler.get("epoch", FALSE), Const)  # by an assignment in the loop
-    names = all_names(walk(it.functions[draws.key].node))
-    shuffles = all(truth(sampler.get(name, TRUE)) is True for name in names if "shuffle" in name)
+    names = list_names(walk(it.functions[draws.key].node))
+    shuffles = all(as_bool(sampler.get(name, TRUE)) is True for name in names if "shuffle" in name)
     return Const("epoch" in names and shuffles and not (counts or told))
 
 

@@ -20,11 +20,11 @@ from preflight.script.interpreter.values import (
     RankValue,
     Seq,
     Value,
-    alternatives,
+    list_values,
 )
-from preflight.script.rules.own_measures import named
+from preflight.script.rules.own_measures import get_last_name
 from preflight.script.rules.registry import Level, RuleHit, rule
-from preflight.script.source import all_names
+from preflight.script.source import list_names
 from preflight.script.syntax_trees import walk
 
 _FOR_ONE = {
@@ -104,7 +104,7 @@ def arguments_that_no_exchange_takes(it: Interpreter, event: ScriptEvent) -> Ite
 
 def _is_a_list(value: Value | None) -> bool:
     """Whether a value is a list with items on all paths."""
-    items = alternatives(value if value is not None else NONE)
+    items = list_values(value if value is not None else NONE)
     return all(isinstance(item, Seq) and (item.items or item.open) for item in items)
 
 
@@ -124,7 +124,7 @@ def _made_by_some(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
                 return
     if RANK_0 in it.contexts and OTHER_RANKS not in it.contexts:
         return  # R404's
-    if not any(named(part) in RANKS for test in it.tests for part in walk(test)):
+    if not any(get_last_name(part) in RANKS for test in it.tests for part in walk(test)):
         return  # no rank's own condition: `if ranks not in groups:`
     message = "not all ranks call this new_group(), also those that are not in it: later groups never meet"
     fix = "call new_group() on every rank, in one order, and use the group in the branch"
@@ -175,7 +175,7 @@ def _lost(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     asynchronous = call.get("async_op") or FALSE
     if asynchronous == TRUE:
         dropped = any(node.value is call.node for node in it.of_kinds(ast.Expr))
-        if dropped and not any(map(_WAITS.search, all_names(it.nodes))):
+        if dropped and not any(map(_WAITS.search, list_names(it.nodes))):
             message = f"nothing waits for this {event.what}(): its handle is thrown away"
             fix = "work = ..., and work.wait() before the result is read"
             yield RuleHit(event.place, message, fix, Level.WARNING)

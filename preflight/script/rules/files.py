@@ -11,7 +11,7 @@ from preflight.script.interpreter.branch_conditions import (
     RANK_0,
     SPAWNED,
     UNCALLED,
-    branch_places,
+    find_branch_places,
 )
 from preflight.script.interpreter.contexts import SUPPRESS
 from preflight.script.interpreter.events import ScriptEvent
@@ -24,11 +24,11 @@ from preflight.script.interpreter.values import (
     Seq,
     Unknown,
     Value,
-    alternatives,
+    as_text,
     is_by_rank,
-    text_of,
+    list_values,
 )
-from preflight.script.rules.certainty import doubted
+from preflight.script.rules.certainty import apply_doubts
 from preflight.script.rules.collectives import OTHERS
 from preflight.script.rules.own_names import name_of
 from preflight.script.rules.registry import Level, RuleHit, rule
@@ -85,7 +85,9 @@ def one_file_of_every_rank(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
         yield from _of_all(it, event)
     elif event.name == "early write":
         for hit in _of_all(it, event):
-            level = doubted(it, hit, "R405").level if event.what in _SAID else Level.INFO  # the same by all
+            level = (
+                apply_doubts(it, hit, "R405").level if event.what in _SAID else Level.INFO
+            )  # the same by all
             it.held_back.setdefault("R405", []).append(replace(hit, level=level))
     elif event.name != "end":
         if event.name == "process group" and event.call and MAYBE not in it.contexts:
@@ -132,7 +134,7 @@ def _of_all(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     level = Level.WARNING
     if _is_of_an_item(it, event.call.node):
         level, message = Level.INFO, f"{message}, unless each has items of its own"
-    elif event.what == "result" and any(text_of(item) is None for item in alternatives(event.values["path"])):
+    elif event.what == "result" and any(as_text(item) is None for item in list_values(event.values["path"])):
         level, message = Level.INFO, f"{message}, unless the path does"  # of weights it seldom does
     yield RuleHit(event.place, message, f"if {_first_rank(it)}: before it", level)
 
@@ -157,7 +159,7 @@ def _first_rank(it: Interpreter) -> str:
 
 def _is_of_kernel(path: Value) -> bool:
     """Whether a path is /dev/null or the like."""
-    return path == ExternalName("os.devnull") or _OF_KERNEL.match(text_of(path) or "") is not None
+    return path == ExternalName("os.devnull") or _OF_KERNEL.match(as_text(path) or "") is not None
 
 
 def _tests_around(it: Interpreter, node: ast.Call) -> Iterator[ast.expr | None]:
@@ -193,12 +195,12 @@ def _is_of_rank_0(it: Interpreter, test: ast.expr) -> bool:
 def _set_by_rank(kinds: ByKind) -> set[str]:
     """Return the attributes that are given, somewhere in a file, what is true on rank 0 alone."""
     stored = (node for node in kinds.get(ast.Assign, ()) if isinstance(node.targets[0], ast.Attribute))
-    return {node.targets[0].attr for node in stored if branch_places(node.value)[0] == RANK_0}
+    return {node.targets[0].attr for node in stored if find_branch_places(node.value)[0] == RANK_0}
 
 
 def _may_differ(value: Value) -> bool:
     """Whether a value may be another on other ranks: it is by rank, not known, or None on some path."""
-    return any(isinstance(item, (RankValue, Unknown)) or item == NONE for item in alternatives(value))
+    return any(isinstance(item, (RankValue, Unknown)) or item == NONE for item in list_values(value))
 
 
 def _is_of_an_item(it: Interpreter, node: ast.Call) -> bool:
@@ -210,7 +212,7 @@ def _is_of_an_item(it: Interpreter, node: ast.Call) -> bool:
             bound = {part.id for part in walk(each.target) if isinstance(part, ast.Name)}
             bound = _made_of({name for name in bound if _OF_PATHS.search(name)}, each)
             sources = [it.lookup(part.id) for part in walk(each.iter) if isinstance(part, ast.Name)]
-            lists = [item for value in sources for item in alternatives(value) if isinstance(item, Seq)]
+            lists = [item for value in sources for item in list_values(value) if isinstance(item, Seq)]
             known = any(not item.open for item in lists)
             if not known and bound & names:
                 return True

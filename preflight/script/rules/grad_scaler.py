@@ -17,18 +17,18 @@ from preflight.script.interpreter.values import (
     HeapObject,
     Ref,
     Seq,
-    alternatives,
+    as_bool,
+    as_text,
+    list_values,
     place_of,
-    text_of,
-    truth,
 )
-from preflight.script.libraries.casts import members
-from preflight.script.libraries.models import trained_dtype
-from preflight.script.rules.autocast import in_validation
+from preflight.script.libraries.casts import list_parts
+from preflight.script.libraries.models import find_trained_dtype
+from preflight.script.rules.autocast import is_in_validation
 from preflight.script.rules.data_loaders import only_measures
 from preflight.script.rules.own_names import name_of, step_at
 from preflight.script.rules.registry import Level, RuleHit, rule
-from preflight.script.source import all_names
+from preflight.script.source import list_names
 from preflight.script.syntax_trees import walk
 
 _SCALES = (
@@ -48,7 +48,7 @@ def autocast_fp16_without_a_scaler(it: Interpreter, event: ScriptEvent) -> Itera
     if event.name == "autocast":
         half = event.values.get("dtype") == Dtype("float16")
         on = event.values.get("enabled") == TRUE and event.what == "cuda" and it.target.capability is not None
-        trains = "no_grad" not in it.contexts and not in_validation(it) and not _probes(it)
+        trains = "no_grad" not in it.contexts and not is_in_validation(it) and not _probes(it)
         if half and on and trains:
             it.note("autocast fp16", event.place)
         return
@@ -69,13 +69,13 @@ def autocast_fp16_without_a_scaler(it: Interpreter, event: ScriptEvent) -> Itera
 
 def _probes(it: Interpreter) -> bool:
     """Whether a function drops the gradients that it makes and steps nothing: it asks how much fits."""
-    return only_measures(it) and it.function is not None and "zero_grad" in all_names(walk(it.function.node))
+    return only_measures(it) and it.function is not None and "zero_grad" in list_names(walk(it.function.node))
 
 
 def _trains_half(it: Interpreter) -> bool:
     """Whether an optimizer holds a model of float16: that its scaler is off is P108."""
     models = (thing for thing in it.state.heap.values() if thing.get("optimized") == TRUE)
-    return any(trained_dtype(model) == Dtype("float16") for model in models if model.kind == "model")
+    return any(find_trained_dtype(model) == Dtype("float16") for model in models if model.kind == "model")
 
 
 @rule("P115", "accelerator", "scaler", "scaler step", "scaled twice", "scaled", "sharded")
@@ -89,7 +89,7 @@ def two_scalers(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
         it.note("sharded", event.place)
     elif event.name == "accelerator":
         it.note("accelerator", event.place)
-        words = {text_of(item) for item in alternatives(event.values.get("effective", NONE))}
+        words = {as_text(item) for item in list_values(event.values.get("effective", NONE))}
         if words == {"fp16"}:
             it.note("accelerator fp16", event.place)
         elif not words <= {"no", "bf16", "fp8"}:
@@ -104,7 +104,7 @@ def two_scalers(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     ):
         sure = bool(it.notes.get("accelerator fp16"))
         scaler = it.thing(event.ref)
-        if scaler is not None and truth(scaler.get("enabled")):
+        if scaler is not None and as_bool(scaler.get("enabled")):
             message = "this scaler scales what accelerate's fp16 scales already"
             fix = "drop one of the two: accelerator.backward(loss) scales it already"
             if not sure:
@@ -116,7 +116,7 @@ def two_scalers(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
 def _within_a_trainer(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """A scaler of the script's own in a method that the Trainer calls while fp16=True has one already."""
     scaler = it.thing(event.ref)
-    if scaler is None or not truth(scaler.get("enabled")) or Const("fp16") not in it.requested.values():
+    if scaler is None or not as_bool(scaler.get("enabled")) or Const("fp16") not in it.requested.values():
         return
     message = "this scaler scales what the Trainer's fp16 scales already"
     fix = "drop one of the two: fp16=True scales the loss already"
@@ -141,11 +141,11 @@ def clipping_scaled_gradients(it: Interpreter, event: ScriptEvent) -> Iterator[R
     for model in models:
         accelerator = it.thing(it.attr(model, "accelerator"))
         if accelerator is not None:
-            words = {text_of(item) for item in alternatives(accelerator.get("mixed_precision"))}
+            words = {as_text(item) for item in list_values(accelerator.get("mixed_precision"))}
             if any(each.get("unscaled", FALSE) == TRUE for each in _optimizers_of(it, model)):
                 continue
             if not words <= {"no", "bf16", "fp8"} and accelerator.get("sharded") != TRUE:
-                who = text_of(accelerator.get("who", Const("accelerate")))
+                who = as_text(accelerator.get("who", Const("accelerate")))
                 message = f"torch's clip_grad_norm_ clips gradients that {who}'s fp16 has scaled"
                 name = name_of(it, "accelerator", it.frame) or "accelerator"
                 given = ast.unparse(event.call.node).partition("(")[2] if event.call else "...)"
@@ -173,7 +173,7 @@ def _unscaled(it: Interpreter, model: Ref | None) -> bool:
 def _optimizers_of(it: Interpreter, model: Ref | None) -> list[HeapObject]:
     """Return the optimizers that step a model or parts of it; where none is known, those of none, or all."""
     optimizers = [thing for thing in it.state.heap.values() if thing.kind == "optimizer"]
-    parts = set(members(it, model.id)) if model is not None else set()
+    parts = set(list_parts(it, model.id)) if model is not None else set()
     steps = ((thing, getattr(thing.get("models"), "items", ())) for thing in optimizers)
     mine = [
         thing for thing, models in steps if any(isinstance(item, Ref) and item.id in parts for item in models)
@@ -212,7 +212,7 @@ def bf16_support_counts_emulation(it: Interpreter, event: ScriptEvent) -> Iterat
     Source: torch/cuda/__init__.py.
     """
     call = event.call
-    if call is None or truth(call.get("including_emulation", 0) or TRUE) is False:
+    if call is None or as_bool(call.get("including_emulation", 0) or TRUE) is False:
         return
     if it.target.at_least("torch", 2, 3) is False:
         return
@@ -233,7 +233,7 @@ def precision_fixed_in_code(_it: Interpreter, event: ScriptEvent) -> Iterator[Ru
         for word in call.node.keywords
     )
     if literal and call is not None:
-        value = text_of(event.values.get("requested"))
+        value = as_text(event.values.get("requested"))
         message = f"mixed_precision={value!r} wins over --mixed_precision and the launch's config"
         yield RuleHit(
             call.at("mixed_precision"), message, "leave it out and let the launch decide", Level.INFO
@@ -266,7 +266,7 @@ def both_switches_on(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     Source: transformers/training_args.py; reproduced with transformers 5.23.
     """
     thing = it.thing(event.ref)
-    if thing is None or not truth(thing.get("fp16")) or not truth(thing.get("bf16")):
+    if thing is None or not as_bool(thing.get("fp16")) or not as_bool(thing.get("bf16")):
         return
     spots = [event.place_of(word) for word in ("bf16", "fp16")]
     yield RuleHit(
@@ -306,7 +306,7 @@ def flash_attention_on_old_gpus(_it: Interpreter, event: ScriptEvent) -> Iterato
         return
     for keyword in ("attn_implementation", "_attn_implementation", "use_flash_attention_2"):
         value = call.get(keyword)
-        if text_of(value) != "flash_attention_2" and (keyword[:3] != "use" or value != TRUE):
+        if as_text(value) != "flash_attention_2" and (keyword[:3] != "use" or value != TRUE):
             continue
         written = place_of(value)
         message = "flash_attention_2 needs compute capability 8.0 or newer"
@@ -343,7 +343,7 @@ def _fixed_bf16(it: Interpreter, event: ScriptEvent) -> RuleHit | None:
     if thing is None:
         return None
     if event.name == "argument set":
-        if event.what != "bf16" or not truth(event.values.get("value", NONE)):
+        if event.what != "bf16" or not as_bool(event.values.get("value", NONE)):
             return None
         message = "the script turns bf16 on, and these GPUs only emulate it"
         return RuleHit(event.place, message, "let the launch decide, or fp16 on these GPUs", Level.ERROR)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from preflight import regex as re
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import ExternalName
-from preflight.script.rules.unused_code import calls_by_name, unused_lines
+from preflight.script.rules.unused_code import find_unused_lines, group_calls_by_name
 from preflight.script.source import Source
 from preflight.script.syntax_trees import ByKind, walk
 
@@ -56,7 +56,7 @@ def exchanges_gradients(it: Interpreter, *, besides: re.Pattern[str] | None = No
         for name, line in parser.find_by_kind(_exchanging, source.tree)
         if not (name in own or (besides and besides.search(name)))
     ]
-    unused = unused_lines(it)
+    unused = find_unused_lines(it)
     if any(line not in unused[path] for path, line in named):
         return True  # most scripts: their calls need not be looked at
     reducers = _reducers(it, own)
@@ -96,7 +96,7 @@ def _exchanging(kinds: ByKind) -> list[tuple[str, int]]:
 
 def _calls(kinds: ByKind) -> dict[str, list[ast.Call]]:
     """Return calls by name, those of what `getattr(owner, "name")` gives too."""
-    called = calls_by_name(kinds)
+    called = group_calls_by_name(kinds)
     for node in called.pop("", ()):
         called[_used_name(node.func)].append(node)
     return called

@@ -7,10 +7,10 @@ from preflight import regex as re
 from preflight.frozen import dataclass
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import NONE, Class, Const, ExternalName, Func, Ref, text_of
-from preflight.script.rules.graph_syntax import BACKWARDS, LOOPS, LOSSES, SAME, names_in
+from preflight.script.interpreter.values import NONE, Class, Const, ExternalName, Func, Ref, as_text
+from preflight.script.rules.graph_syntax import BACKWARDS, LOOPS, LOSSES, SAME, find_names
 from preflight.script.rules.registry import Level, RuleHit, rule
-from preflight.script.source import all_names
+from preflight.script.source import list_names
 from preflight.script.syntax_trees import ByKind, walk
 
 _LOSSES = re.compile(LOSSES + "|^crit$|l1|gan")
@@ -72,7 +72,7 @@ def backward_without_its_graph(it: Interpreter, event: ScriptEvent) -> Iterator[
 def _is_of_torch(it: Interpreter, loss: ast.Call) -> bool:
     value = it.evaluate(loss.func)
     thing = it.thing(value) if isinstance(value, Ref) else None
-    name = value.name if isinstance(value, ExternalName) else text_of(thing.get("__name__")) if thing else ""
+    name = value.name if isinstance(value, ExternalName) else as_text(thing.get("__name__")) if thing else ""
     return (name or "").startswith("torch.")
 
 
@@ -82,7 +82,7 @@ def _detaches(it: Interpreter, loss: ast.Call) -> bool:
     cls = it.attr(value, "__class__") if isinstance(value, Ref) else NONE
     nodes: list[ast.AST] = [info.node for info in it.mro(cls.key)] if isinstance(cls, Class) else []
     nodes += [it.functions[value.key].node] if isinstance(value, Func) else []
-    return any("detach" in all_names(walk(node)) for node in nodes)
+    return any("detach" in list_names(walk(node)) for node in nodes)
 
 
 def _is_quiet(it: Interpreter, forward: ast.Call) -> bool:
@@ -105,7 +105,7 @@ def _faults(kinds: ByKind) -> list[tuple[ast.Call, _Tensor]]:
         words = {getattr(part, "attr", None) or getattr(part, "arg", None) for part in parts}
         if any(isinstance(part, LOOPS) for part in parts[1:]) or not _ANEW.isdisjoint(words):
             continue
-        targets = set() if isinstance(loop, ast.While) else names_in([loop.target])
+        targets = set() if isinstance(loop, ast.While) else find_names([loop.target])
         _Flow(dict.fromkeys(targets, _DATA), found).follow(loop.body)
     return found
 

@@ -17,16 +17,16 @@ LOSSES = "(?i)loss|criteri|entropy|mse|nll|bce|kl_div"
 _OF_DATA = re.compile(r"(?i)load|data|dl\b|batch|iter\b")
 
 
-def names_in(nodes: Iterable[ast.AST]) -> set[str]:
+def find_names(nodes: Iterable[ast.AST]) -> set[str]:
     """Return the plain names in pieces of syntax."""
     return {part.id for node in nodes for part in walk(node) if type(part) is ast.Name}
 
 
-def words_in(node: ast.AST) -> str:
+def list_words(node: ast.AST) -> str:
     """Return the names and attributes in an expression."""
     return " ".join(getattr(part, "id", getattr(part, "attr", "")) for part in walk(node))
 
 
 def is_of_data(node: ast.AST) -> bool:
     """Whether what a loop goes over has a name of batches."""
-    return _OF_DATA.search(words_in(node)) is not None
+    return _OF_DATA.search(list_words(node)) is not None

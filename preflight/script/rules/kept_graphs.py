@@ -7,7 +7,15 @@ from preflight import regex as re
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import NONE, TRUE, Class, Const, HeapObject
-from preflight.script.rules.graph_syntax import BACKWARDS, LOOPS, LOSSES, SAME, is_of_data, names_in, words_in
+from preflight.script.rules.graph_syntax import (
+    BACKWARDS,
+    LOOPS,
+    LOSSES,
+    SAME,
+    find_names,
+    is_of_data,
+    list_words,
+)
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import ByKind, root_of, walk
 
@@ -109,14 +117,14 @@ def _kept_losses(kinds: ByKind) -> list[ast.stmt]:
         fed = set(sources) | {
             name
             for node in walk(scope)
-            if isinstance(node, ast.Assign) and names_in(node.targets) & set(sources)
-            for name in names_in([node.value])
+            if isinstance(node, ast.Assign) and find_names(node.targets) & set(sources)
+            for name in find_names([node.value])
         }
         for loop in {id(loop): loop for _, loop in statements}.values():
             own = [node for node, around in statements if around is loop]
             losses = {name for node in own if not isinstance(node, LOOPS) for name in _backwarded(node)}
             for node in own:
-                if isinstance(node, ast.Assign) and names_in(node.targets) & losses:
+                if isinstance(node, ast.Assign) and find_names(node.targets) & losses:
                     losses |= _operands(node.value)
             losses -= _given_anew(own, losses)
             outer = next((around for node, around in statements if node is loop), None)
@@ -150,14 +158,14 @@ def _given_anew(own: Sequence[ast.stmt], losses: set[str]) -> set[str]:
     """Return the names that a loop gives a second value, or one without a graph: `loss = loss.item()`."""
     count, cut = dict[str, int](), set[str]()
     for node in (each for each in own if isinstance(each, ast.Assign)):
-        for name in names_in(node.targets) & losses:
-            if name not in names_in([node.value]):
+        for name in find_names(node.targets) & losses:
+            if name not in find_names([node.value]):
                 count[name] = count.get(name, 0) + 1
             elif not _carries(node.value, losses, strict=False):
                 cut.add(name)
     for part in (part for node in own for part in walk(node)):
         if type(part) is ast.Attribute and part.attr == "detach_":
-            cut |= names_in([part.value])
+            cut |= find_names([part.value])
     return cut | {name for name, times in count.items() if times > 1}
 
 
@@ -186,7 +194,7 @@ def _quiet_loops(kinds: ByKind) -> list[_Quiet]:
         own = [node for node, around in statements if around is loop]
         inside = {id(part) for node in own for part in walk(node) if isinstance(part, ast.Call)}
         found.append(
-            (loop, own, inside, of_validation or any(map(_VALIDATES.search, words_in(drawn).split())))
+            (loop, own, inside, of_validation or any(map(_VALIDATES.search, list_words(drawn).split())))
         )
     return found
 
@@ -205,9 +213,9 @@ def _kept_outputs(
     for node in own:
         if isinstance(node, ast.Assign):
             if _carries(node.value, carried, forward):
-                carried |= names_in(node.targets)
+                carried |= find_names(node.targets)
             else:
-                carried -= names_in(node.targets)
+                carried -= find_names(node.targets)
     fed = set(_backwarded(scope, BACKWARDS | {"grad"}))
     return [node for node in own if _keeps(node, carried, loop, fed, forward)]
 
@@ -290,7 +298,7 @@ def _keeps(
         return False
     while isinstance(target, ast.Subscript):
         target = target.value
-    text, root = ast.unparse(target), next(iter(names_in([target]) - {"self"}), "")
+    text, root = ast.unparse(target), next(iter(find_names([target]) - {"self"}), "")
     bound = {ast.unparse(part) for item in walk(loop) for part in _bound(item, node)}
     return not (root in fed or root in names or text in bound or root in bound)
 
@@ -334,7 +342,7 @@ def _names_through(node: ast.Assign) -> set[str]:
     """Return the names that a call gets and gives: `h` of `out, h = model(x, h)`."""
     given = node.value.args if isinstance(node.value, ast.Call) else []
     names = {part.id for part in given if isinstance(part, ast.Name)}
-    return names & names_in(node.targets) if names else names
+    return names & find_names(node.targets) if names else names
 
 
 def _carried(kinds: ByKind) -> list[tuple[ast.Call, str, ast.AST | None]]:

@@ -4,7 +4,7 @@ import re
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.rules.unused_code import code_lines, unused_lines
+from preflight.script.rules.unused_code import find_unused_lines, list_code_lines
 
 UNSEEN = CodeLocation("", 0)  # the owner of a call that is not known
 
@@ -15,13 +15,13 @@ def note_call(it: Interpreter, method: str, owner: CodeLocation | None, place: C
     it.note(f"call of {method}", place)
 
 
-def calls_by_owner(it: Interpreter, method: str) -> list[tuple[CodeLocation, CodeLocation]]:
+def group_calls(it: Interpreter, method: str) -> list[tuple[CodeLocation, CodeLocation]]:
     """Return where the owner of each call is made, and where the call is."""
     owners, calls = it.notes.get(f"owner of {method}", ()), it.notes.get(f"call of {method}", ())
     return list(dict.fromkeys(zip(owners, calls, strict=True)))
 
 
-def owners_of(it: Interpreter, method: str) -> set[CodeLocation]:
+def list_owners(it: Interpreter, method: str) -> set[CodeLocation]:
     """Return where the objects are made of which a method was called, UNSEEN for one that is not known."""
     return set(it.notes.get(f"owner of {method}", ()))
 
@@ -38,9 +38,11 @@ def has_unknown_call(it: Interpreter, method: str, form: str, others: str = "(?!
     for source in it.sources.files():
         for found in re.finditer(form, source.text):
             line = source.text.count("\n", 0, found.end() - 1) + 1
-            if (source.path, line) in known or line not in it.sources.parser.find(code_lines, source.tree):
+            if (source.path, line) in known or line not in it.sources.parser.find(
+                list_code_lines, source.tree
+            ):
                 continue
-            unused = unused or unused_lines(it)
+            unused = unused or find_unused_lines(it)
             before = source.text[: found.start()].rpartition("\n")[2]
             owner = "".join(before.split()[-1:])
             if not ("#" in before or line in unused[source.path] or re.search(others, owner, re.IGNORECASE)):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from preflight import regex as re
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.branch_conditions import MAYBE, OF_SOME, OTHER_RANKS, RANK_0, UNCALLED
-from preflight.script.interpreter.calls import MAY_HOLD, refs_in
+from preflight.script.interpreter.calls import MAY_HOLD, iterate_refs
 from preflight.script.interpreter.events import THROUGH, Call, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
@@ -19,16 +19,16 @@ from preflight.script.interpreter.values import (
     Map,
     Ref,
     Seq,
-    alternatives,
+    as_bool,
+    as_text,
     is_by_rank,
-    text_of,
-    truth,
+    list_values,
 )
 from preflight.script.libraries.collectives import AROUND, OWNED, UNSYNCED
-from preflight.script.libraries.pytorch import trained_models
+from preflight.script.libraries.pytorch import list_trained_models
 from preflight.script.rules.collectives import is_shared
-from preflight.script.rules.own_measures import named
-from preflight.script.rules.own_names import called_at
+from preflight.script.rules.own_measures import get_last_name
+from preflight.script.rules.own_names import find_call_words
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 
@@ -91,8 +91,8 @@ def _is_of_a_learner(it: Interpreter) -> bool:
 
 def _is_of_one_of_many(it: Interpreter, event: ScriptEvent) -> bool:
     """Whether a step is of a model that a rank makes in its part of a loop, as in a search of settings."""
-    optimizers = alternatives(event.values.get("optimizer", Ref(event.ref or 0)))
-    models = [model.id for optimizer in optimizers for model in trained_models(it, optimizer)]
+    optimizers = list_values(event.values.get("optimizer", Ref(event.ref or 0)))
+    models = [model.id for optimizer in optimizers for model in list_trained_models(it, optimizer)]
     own = (
         loop.newest for loop in it.loops if loop.by_rank or not OF_SOME.isdisjoint(it.contexts[loop.depth :])
     )
@@ -105,7 +105,9 @@ def _is_given(it: Interpreter) -> bool:
     if outer is None or not isinstance(outer.node, ast.FunctionDef):
         return False
     name = outer.node.name
-    called = any(named(call) == name for call in it.sources.parser.of_kinds(outer.source.tree, ast.Call))
+    called = any(
+        get_last_name(call) == name for call in it.sources.parser.of_kinds(outer.source.tree, ast.Call)
+    )
     return not called and any(_MODEL.fullmatch(each.arg) for each in outer.node.args.args)
 
 
@@ -119,7 +121,7 @@ def _learning_at_unlike_rates(it: Interpreter, event: ScriptEvent) -> Iterator[R
     alone = () if it.notes.get(_SCHEDULED) else it.notes.get(_BY_RANK_0, ())[:1]
     if alone and not it.sources.mention(_SETS_RATE):
         message = "rank 0 alone changes its learning rate, and the weights of the ranks part"
-        yield RuleHit(alone[0], message, f"{called_at(it, alone[0])} on every rank", Level.WARNING)
+        yield RuleHit(alone[0], message, f"{find_call_words(it, alone[0])} on every rank", Level.WARNING)
 
 
 _MODEL = re.compile(r"(?:\w+_)?(?:model|net|network)")
@@ -147,18 +149,18 @@ def _note_apart(it: Interpreter, event: ScriptEvent) -> None:
     None of one that lives for a turn of a loop: a probe, or a copy that adapts to a batch.
     """
     things = {number: thing for number, thing in it.state.heap.items() if thing.kind == "model"}
-    wrapped = [number for number, thing in things.items() if TRUE in alternatives(thing.get("wrapped"))]
+    wrapped = [number for number, thing in things.items() if TRUE in list_values(thing.get("wrapped"))]
     if not wrapped or not OF_SOME.isdisjoint(it.contexts):
         return
     inside = _held_by(it, wrapped)
-    for optimizer in alternatives(event.values.get("optimizer", Ref(event.ref or 0))):
-        either = {ref.id for ref in trained_models(it, optimizer, "either")}
+    for optimizer in list_values(event.values.get("optimizer", Ref(event.ref or 0))):
+        either = {ref.id for ref in list_trained_models(it, optimizer, "either")}
         known = inside | either if inside & either else inside
-        for model in trained_models(it, optimizer):
+        for model in list_trained_models(it, optimizer):
             held = _held_by(it, [model.id])
             of_turn = any(max(wrapped) <= loop.newest < model.id for loop in it.loops)
             parts = [things[number] for number in held if number in things]
-            weighs = any(_WEIGHS.match(text_of(part.get("__name__")) or "") for part in parts)
+            weighs = any(_WEIGHS.match(as_text(part.get("__name__")) or "") for part in parts)
             apart = weighs and known.isdisjoint(held) and not of_turn
             if apart and not any(_is_of_its_own(it, part) for part in parts):
                 it.note(_APART, event.place, things[model.id].place)
@@ -171,7 +173,7 @@ def _held_by(it: Interpreter, models: list[int]) -> set[int]:
         thing = it.thing(number)
         held = (value for value in thing.attrs.values() if type(value) in MAY_HOLD) if thing else ()
         for value in held:
-            new = [ref.id for ref in refs_in(value) if ref.id not in found and it.kind(ref) == "model"]
+            new = [ref.id for ref in iterate_refs(value) if ref.id not in found and it.kind(ref) == "model"]
             found.update(new)
             waiting += new
     return found
@@ -200,7 +202,7 @@ def optimizer_made_before_sharding(it: Interpreter, event: ScriptEvent) -> Itera
         if (
             event.call is None
             or event.call.open
-            or truth(event.call.get("use_orig_params") or FALSE) is not False
+            or as_bool(event.call.get("use_orig_params") or FALSE) is not False
         ):
             return
         for number, thing in list(it.state.heap.items()) if event.ref is not None else ():
@@ -209,7 +211,7 @@ def optimizer_made_before_sharding(it: Interpreter, event: ScriptEvent) -> Itera
                 it.change(number, stale=Dtype("at", event.place))
         return
     chosen = event.values.get("optimizer", Ref(event.ref or 0))
-    for item in alternatives(chosen):
+    for item in list_values(chosen):
         optimizer = it.thing(item) if isinstance(item, Ref) else None
         stale = optimizer.get("stale") if optimizer is not None else NONE
         if optimizer is not None and isinstance(stale, Dtype) and stale.place is not None:
@@ -256,8 +258,8 @@ _ONCE = "use_reentrant=False"
 
 def _finds_unused(it: Interpreter, call: Call) -> bool:
     finds = call.get("find_unused_parameters", 6) or FALSE
-    static = truth(call.get("static_graph") or FALSE) is not False
-    return truth(finds) is True and not (
+    static = as_bool(call.get("static_graph") or FALSE) is not False
+    return as_bool(finds) is True and not (
         static or any("._set_static_graph(" in source.text for source in it.sources.files())
     )
 
@@ -288,12 +290,12 @@ def plain_scaler_of_a_sharded_model(it: Interpreter, event: ScriptEvent) -> Iter
     Source: torch.distributed.fsdp.sharded_grad_scaler; reproduced on two gloo ranks with torch 2.13.
     """
     scaler = it.thing(event.ref)
-    if scaler is None or it.target.processes == 1 or truth(scaler.get("enabled")) is not True:
+    if scaler is None or it.target.processes == 1 or as_bool(scaler.get("enabled")) is not True:
         return
     if scaler.get("of_all") == TRUE:
         return
-    optimizers = alternatives(event.values["optimizer"])
-    models = (it.thing(model) for optimizer in optimizers for model in trained_models(it, optimizer))
+    optimizers = list_values(event.values["optimizer"])
+    models = (it.thing(model) for optimizer in optimizers for model in list_trained_models(it, optimizer))
     if any(model is not None and model.get("gathers") == TRUE for model in models):
         message = "this scaler looks for infinities in the rank's own shards only, and ranks part"
         fix = "ShardedGradScaler() of torch.distributed.fsdp.sharded_grad_scaler, or bf16 without a scaler"

@@ -17,7 +17,7 @@ from preflight.script.interpreter.values import (
     Value,
     place_of,
 )
-from preflight.script.libraries.training_step import trainings
+from preflight.script.libraries.training_step import list_trainings
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 _FIX = 'gradient_checkpointing_kwargs={"use_reentrant": False}, or model.enable_input_require_grads()'
@@ -54,7 +54,7 @@ def adapters_behind_reentrant_checkpoints(it: Interpreter, event: ScriptEvent) -
         yield from _by_hand(it, event)
         return
     old = it.target.at_least("transformers", 5) is False
-    for training in trainings(it, event):
+    for training in list_trainings(it, event):
         model = training.model
         if model.get("peft") != TRUE or model.get("inputs_require_grad", NONE) == TRUE:
             continue

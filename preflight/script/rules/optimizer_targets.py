@@ -17,12 +17,12 @@ from preflight.script.interpreter.values import (
     HeapObject,
     Ref,
     Value,
-    alternatives,
-    text_of,
+    as_text,
+    list_values,
 )
-from preflight.script.libraries.casts import members
-from preflight.script.libraries.pytorch import trained_models
-from preflight.script.rules.own_names import assigned_name
+from preflight.script.libraries.casts import list_parts
+from preflight.script.libraries.pytorch import list_trained_models
+from preflight.script.rules.own_names import get_assigned_name
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 _REPLACES = re.compile(r"add_param_group|[\"']params[\"']\] *=")
@@ -73,7 +73,7 @@ def steps_of_what_is_not_trained(it: Interpreter, event: ScriptEvent) -> Iterato
     elif event.name == "end":
         yield from _of_another_model(it)
     elif event.what != OWN_STEP:
-        for item in alternatives(event.values.get("optimizer", Ref(event.ref or 0))):
+        for item in list_values(event.values.get("optimizer", Ref(event.ref or 0))):
             optimizer = it.thing(item) if isinstance(item, Ref) else None
             if optimizer is None or not isinstance(item, Ref):
                 continue
@@ -95,7 +95,7 @@ def steps_of_what_is_not_trained(it: Interpreter, event: ScriptEvent) -> Iterato
 
 def _is_frozen(it: Interpreter, optimizer: Ref) -> bool:
     """Whether all that an optimizer steps needs no gradient, as far as every part of it is known."""
-    numbers = [number for model in trained_models(it, optimizer) for number in members(it, model.id)]
+    numbers = [number for model in list_trained_models(it, optimizer) for number in list_parts(it, model.id)]
     parts = [thing for number in numbers if (thing := it.thing(number)) is not None]
     return bool(parts) and all(
         part.get("trainable") == Const("none")
@@ -125,7 +125,7 @@ def _has_place(it: Interpreter, model: Ref, name: str, part: Value | None) -> bo
     thing = it.thing(part) if isinstance(part, Ref) else None
     if thing is None or thing.get("trainable") == Const("none"):
         return False
-    if _NO_WEIGHTS.search(text_of(thing.get("__name__")) or ""):
+    if _NO_WEIGHTS.search(as_text(thing.get("__name__")) or ""):
         return False
     cls = it.attr(model, "__class__")
     own = [ast.unparse(info.node) for info in it.mro(cls.key)] if isinstance(cls, Class) else []
@@ -134,7 +134,7 @@ def _has_place(it: Interpreter, model: Ref, name: str, part: Value | None) -> bo
 
 def _is_apart(it: Interpreter, optimizer: Ref) -> bool:
     """Whether the models of an optimizer were called without gradients only, or have no name any more."""
-    mine = trained_models(it, optimizer)
+    mine = list_trained_models(it, optimizer)
     flows = _flows(it)
     return bool(mine) and all(
         not _is_used(it, model.id, flows) and (_is_served(it, model) or _is_lost(it, model)) for model in mine
@@ -155,12 +155,12 @@ def _of_another_model(it: Interpreter) -> Iterator[RuleHit]:
     if not optimizers or it.sources.mention(_CALLED_ELSEWHERE):
         return
     every = [number for number, thing in it.state.heap.items() if thing.kind == "optimizer"]
-    stepped = {model.id for number in every for model in trained_models(it, Ref(number))}
-    known = {number for model in stepped for number in members(it, model)}
+    stepped = {model.id for number in every for model in list_trained_models(it, Ref(number))}
+    known = {number for model in stepped for number in list_parts(it, model)}
     flows = _flows(it)
     for number, optimizer in optimizers:
         places = it.notes.get(_Stepped(number))
-        if not places or any(_is_used(it, model.id, flows) for model in trained_models(it, Ref(number))):
+        if not places or any(_is_used(it, model.id, flows) for model in list_trained_models(it, Ref(number))):
             continue
         others = [
             thing
@@ -169,7 +169,7 @@ def _of_another_model(it: Interpreter) -> Iterator[RuleHit]:
             if (model, True, places[0].path) in it.held_back[_FORWARDS]
             if all(
                 _is_served(it, old) or _has_its_name(it, old, thing)
-                for old in trained_models(it, Ref(number))
+                for old in list_trained_models(it, Ref(number))
             )
         ]
         if others and optimizer.place.path == places[0].path:
@@ -182,8 +182,8 @@ def _is_used(it: Interpreter, model: int, flows: list[int]) -> bool:
     """Whether a model, a part of it or what holds it is called with gradients."""
     if model in flows:
         return True
-    parts = set(members(it, model))
-    return any(number in parts or model in members(it, number) for number in flows)
+    parts = set(list_parts(it, model))
+    return any(number in parts or model in list_parts(it, number) for number in flows)
 
 
 def _learns(thing: HeapObject) -> bool:
@@ -200,15 +200,15 @@ def _is_served(it: Interpreter, model: Ref) -> bool:
 def _has_its_name(it: Interpreter, old: Ref, new: HeapObject) -> bool:
     """Whether a model has got the name of an earlier one."""
     thing = it.thing(old)
-    name = assigned_name(it, thing.place) if thing else ""
-    return bool(name) and assigned_name(it, new.place) == name
+    name = get_assigned_name(it, thing.place) if thing else ""
+    return bool(name) and get_assigned_name(it, new.place) == name
 
 
 def _is_lost(it: Interpreter, model: Ref) -> bool:
     """Whether no name of the script leads to a model any more."""
     for names in it.state.frames.values():
         for value in names.values():
-            for item in alternatives(value):
-                if isinstance(item, Ref) and (item.id == model.id or model.id in members(it, item.id)):
+            for item in list_values(value):
+                if isinstance(item, Ref) and (item.id == model.id or model.id in list_parts(it, item.id)):
                     return False
     return True

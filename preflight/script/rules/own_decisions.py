@@ -10,14 +10,14 @@ from preflight.script.interpreter.events import Loop
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.rules.own_measures import (
     AGREES,
-    agreed_in,
-    fed_by,
+    find_turn_value,
+    get_last_name,
+    is_agreed_in,
+    is_measured_by,
     is_of_parts,
-    measured_by,
-    named,
-    names_of,
+    list_number_names,
 )
-from preflight.script.source import all_names
+from preflight.script.source import list_names
 from preflight.script.syntax_trees import walk
 
 EACH = "each rank"
@@ -33,7 +33,7 @@ _OF_SEVERAL = re.compile(
 _LOOKS_AT = frozenset({"print", "int", "bool", "float", "info", "item"})
 
 
-def decided_by(it: Interpreter, test: ast.expr, loop: Loop) -> str:
+def find_decider(it: Interpreter, test: ast.expr, loop: Loop) -> str:
     """Return RANK_0 or EACH where that decides alone whether a loop of this function is left, else ""."""
     if loop.number or loop.calls != len(it.stack):
         return ""
@@ -62,12 +62,12 @@ def _is_empty(it: Interpreter, test: ast.expr, loop: Loop | None) -> bool:
         asked, kinds = test.operand, ("any",)
     elif isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq):
         asked = test.left if getattr(test.comparators[0], "value", None) == 0 else None
-    counts = isinstance(asked, ast.Call) and named(asked) in kinds
-    if loop is None or asked is None or not counts or agreed_in(it, it.of_kinds(ast.Call)):
+    counts = isinstance(asked, ast.Call) and get_last_name(asked) in kinds
+    if loop is None or asked is None or not counts or is_agreed_in(it, it.of_kinds(ast.Call)):
         return False
     inside = {part.id for part in walk(asked) if isinstance(part, ast.Name)}
     turns = [node for node in it.of_kinds(ast.For) if it.place(node) == loop.place]
-    return any(inside & set(fed_by(node)) and is_of_parts(it, node.iter) for node in turns)
+    return any(inside & set(find_turn_value(node)) and is_of_parts(it, node.iter) for node in turns)
 
 
 def measures(it: Interpreter, test: ast.expr, loop: Loop | None = None) -> bool:
@@ -79,7 +79,7 @@ def measures(it: Interpreter, test: ast.expr, loop: Loop | None = None) -> bool:
     return bool(it.notes[key])
 
 
-def any_measured(it: Interpreter) -> bool:
+def has_measured_condition(it: Interpreter) -> bool:
     """Whether each rank answers a condition around the current point so, in this function or a caller."""
     inner = next((loop for loop in reversed(it.loops) if not loop.number), None)
     for number, test in enumerate(it.tests):
@@ -89,7 +89,7 @@ def any_measured(it: Interpreter) -> bool:
         if depth == len(it.stack):
             found = measures(it, test)
         else:
-            with calling(it, depth):
+            with track_call(it, depth):
                 found = measures(it, test)
         if found:
             return True
@@ -97,7 +97,7 @@ def any_measured(it: Interpreter) -> bool:
 
 
 @contextmanager
-def calling(it: Interpreter, depth: int) -> Iterator[None]:
+def track_call(it: Interpreter, depth: int) -> Iterator[None]:
     """Ask for a while what is known in the function that deep in the calls, 0: in the file outside of all."""
     stack = it.stack
     entered = next(
@@ -115,33 +115,33 @@ def calling(it: Interpreter, depth: int) -> Iterator[None]:
 
 def _is_measured(it: Interpreter, test: ast.expr, loop: Loop | None) -> bool:
     calls = it.of_kinds(ast.Call)
-    if loop is None and any(AGREES.search(named(call)) for call in calls):
+    if loop is None and any(AGREES.search(get_last_name(call)) for call in calls):
         taken = (item for node in it.of_kinds(ast.If) if node.test is test for item in node.body)
         inside = {id(part) for item in taken for part in walk(item)}
         calls = [call for call in calls if id(call) not in inside]  # what comes after the answer
-    if any(AGREES.search(named(call)) for call in calls):
+    if any(AGREES.search(get_last_name(call)) for call in calls):
         return False
     turns = [node for node in it.of_kinds(*_LOOPS) if loop is not None and it.place(node) == loop.place]
-    return measured_by(it, test, next(iter(turns), None))
+    return is_measured_by(it, test, next(iter(turns), None))
 
 
 def _decision(it: Interpreter, test: ast.expr, loop: Loop) -> list[ast.expr] | None:
     """Return what is called to measure what a condition asks, None where rank 0's tensor decides."""
     turns = [node for node in it.of_kinds(*_LOOPS) if it.place(node) == loop.place]
-    names = names_of(test)
-    if not turns or not names or agreed_in(it, walk(test)):
+    names = list_number_names(test)
+    if not turns or not names or is_agreed_in(it, walk(test)):
         return []
     taken = [item for node in it.of_kinds(ast.If) if node.test is test for item in node.body]
     before = [part for item in taken for part in walk(item)]
-    if "backward" in all_names(before) or agreed_in(it, before):
+    if "backward" in list_names(before) or is_agreed_in(it, before):
         return []  # what leaves takes part first
-    calls = [node for node in it.of_kinds(ast.Call) if AGREES.search(named(node))]
+    calls = [node for node in it.of_kinds(ast.Call) if AGREES.search(get_last_name(node))]
     agreed = {name for call in calls for name in _given(call)}
     open_names = [name for name in names if name not in agreed]
     if any(_is_flag_of_first(it, name) for name in open_names):
         return None
     inside = _of_batches(it, turns[0])
-    fed = {name for node in inside if isinstance(node, ast.For) for name in fed_by(node)}
+    fed = {name for node in inside if isinstance(node, ast.For) for name in find_turn_value(node)}
     made = [node for node in inside if isinstance(node, _STORES)]
     return [func for name in open_names for func in _measures(it, name, made, fed, agreed)] if fed else []
 
@@ -153,7 +153,7 @@ _STORES = (ast.Assign, ast.AugAssign, ast.AnnAssign)
 def _given(call: ast.Call) -> list[str]:
     """Return the names in the arguments of a call."""
     values = (*call.args, *(word.value for word in call.keywords))
-    return [name for value in values for name in names_of(value)]
+    return [name for value in values for name in list_number_names(value)]
 
 
 def _of_batches(it: Interpreter, loop: ast.AST) -> list[ast.AST]:
@@ -161,7 +161,7 @@ def _of_batches(it: Interpreter, loop: ast.AST) -> list[ast.AST]:
     parser = it.sources.parser
     kept = [node for node in parser.nodes(loop) if isinstance(node, (ast.For, *_STORES))]
     inner = (node for node in kept if isinstance(node, ast.For) and node is not loop)
-    left = [node for node in inner if any(map(_ALIKE.search, all_names(walk(node.iter))))]
+    left = [node for node in inner if any(map(_ALIKE.search, list_names(walk(node.iter))))]
     inside = {id(part) for node in left for part in parser.nodes(node)}
     return [node for node in kept if id(node) not in inside]
 
@@ -178,21 +178,21 @@ def _measures(
             if value is None or each not in target or node in parts:
                 continue
             nodes = walk(value)
-            if any(map(_ALIKE.search, all_names(nodes))) or agreed_in(it, nodes):
+            if any(map(_ALIKE.search, list_names(nodes))) or is_agreed_in(it, nodes):
                 return []
             parts.append(node)
-            names += names_of(value)
+            names += list_number_names(value)
     if not agreed.isdisjoint(names):
         return []
     values = [value for node in parts if (value := stored[id(node)][1]) is not None]
-    used = {each for value in values for each in names_of(value)}
+    used = {each for value in values for each in list_number_names(value)}
     called = [node.func for value in values for node in walk(value) if isinstance(node, ast.Call)]
     return called if used & fed else []
 
 
 def _stored(node: ast.AST) -> tuple[list[str], ast.expr | None]:
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", node)]
-    return [name for target in targets for name in names_of(target)], getattr(node, "value", None)
+    return [name for target in targets for name in list_number_names(target)], getattr(node, "value", None)
 
 
 def _stored_by(nodes: Sequence[ast.AST]) -> dict[int, tuple[list[str], ast.expr | None]]:
@@ -213,14 +213,14 @@ def _is_flag_of_first(it: Interpreter, name: str) -> bool:
     stored = it.sources.parser.find(_stored_by, it.scope)
     stores = ((node, *stored[id(node)]) for node in made)
     values = [value for node, targets, value in stores if targets == [name] and not _fills(node, name)]
-    made_here = (isinstance(value, ast.Call) and _TENSORS.search(named(value)) for value in values)
+    made_here = (isinstance(value, ast.Call) and _TENSORS.search(get_last_name(value)) for value in values)
     if not values or not all(made_here):
         return False
     calls = it.of_kinds(ast.Call)
     filled = {id(node) for node in (*calls, *it.of_kinds(ast.Assign, ast.AugAssign)) if _fills(node, name)}
     firsts = (node for node in it.of_kinds(ast.If) if id(node) in it.of_first)
     by_first = {id(part) for node in firsts for item in node.body for part in walk(item)}
-    given = any(named(call) not in _LOOKS_AT and name in _given(call) for call in calls)
+    given = any(get_last_name(call) not in _LOOKS_AT and name in _given(call) for call in calls)
     return bool(filled) and filled <= by_first and not given
 
 
@@ -228,7 +228,7 @@ def _fills(node: ast.AST, name: str) -> bool:
     """Whether a statement changes a tensor in place: `stop += 1`, `stop[0] = 1`, `stop.fill_(1)`."""
     if isinstance(node, ast.Call):
         func = node.func
-        return named(func).endswith("_") and getattr(getattr(func, "value", None), "id", "") == name
+        return get_last_name(func).endswith("_") and getattr(getattr(func, "value", None), "id", "") == name
     targets = getattr(node, "targets", None) or [getattr(node, "target", node)]
     held = (target.value if isinstance(target, ast.Subscript) else target for target in targets)
     plain = not isinstance(node, ast.AugAssign) and all(isinstance(target, ast.Name) for target in targets)

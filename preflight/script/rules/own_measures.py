@@ -8,8 +8,8 @@ from preflight import regex as re
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.rank_values import SEEDED, SEEDED_ALIKE
 from preflight.script.interpreter.values import TRUE, Class, ExternalName, Ref, is_by_rank
-from preflight.script.libraries.data_loaders import divides
-from preflight.script.source import all_names
+from preflight.script.libraries.data_loaders import is_divided
+from preflight.script.source import list_names
 from preflight.script.syntax_trees import walk
 
 N = TypeVar("N", bound=ast.AST)
@@ -35,18 +35,18 @@ _FORMS = frozenset(
 """Attributes and calls that give the form of a value, which is the same on all ranks, not its numbers."""
 
 
-def named(node: ast.AST) -> str:
+def get_last_name(node: ast.AST) -> str:
     """Return the last name of `a.b` or `a`, of what a call calls too; "" for others."""
     node = node.func if isinstance(node, ast.Call) else node
     return getattr(node, "attr", getattr(node, "id", ""))
 
 
-def names_of(node: ast.AST) -> list[str]:
+def list_number_names(node: ast.AST) -> list[str]:
     """Return the names whose numbers code asks; `out.shape`, `out is None` and `"aux" in out` ask none.
 
     Nor does the `x` of a lambda or comprehension ask what has that name outside.
     """
-    forms = of_form(parts := walk(node))
+    forms = list_form_nodes(parts := walk(node))
     bound = [part.target for part in parts if type(part) is ast.comprehension]
     inner = {part.id for item in bound for part in walk(item) if type(part) is ast.Name}
     inner |= {part.arg for part in parts if type(part) is ast.arg}
@@ -54,7 +54,7 @@ def names_of(node: ast.AST) -> list[str]:
     return [name.id for name in names if id(name) not in forms]
 
 
-def of_form(parts: Iterable[ast.AST]) -> set[int]:
+def list_form_nodes(parts: Iterable[ast.AST]) -> set[int]:
     """Return which pieces of syntax are part of what asks the form of a value alone."""
     may_be = (part for part in parts if type(part) in _MAY_ASK_FORM)
     return {id(inner) for part in may_be if _is_of_form(part) for inner in walk(part)}
@@ -66,12 +66,12 @@ _MAY_ASK_FORM = frozenset({ast.Compare, ast.Call, ast.Attribute})
 def _is_of_form(node: ast.AST) -> bool:
     if isinstance(node, ast.Compare):
         return all(isinstance(each, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for each in node.ops)
-    return named(node) in _FORMS
+    return get_last_name(node) in _FORMS
 
 
-def agreed_in(it: Interpreter, nodes: Sequence[ast.AST]) -> bool:
+def is_agreed_in(it: Interpreter, nodes: Sequence[ast.AST]) -> bool:
     """Whether a call gives all ranks one value: by its name, or by what functions call in the end."""
-    called, seen = {named(node) for node in nodes if isinstance(node, ast.Call)}, set[str]()
+    called, seen = {get_last_name(node) for node in nodes if isinstance(node, ast.Call)}, set[str]()
     names: Collection[str] = called
     parser = it.sources.parser
     while called:
@@ -79,19 +79,19 @@ def agreed_in(it: Interpreter, nodes: Sequence[ast.AST]) -> bool:
             return True
         seen |= called
         own = it.functions_named(called)
-        names = {name for node in own for name in parser.find(all_names, node)}
+        names = {name for node in own for name in parser.find(list_names, node)}
         called = {name for node in own for name in parser.find(_called, node)} - seen
     return any(map(AGREES.search, names))
 
 
 def _called(nodes: Sequence[ast.AST]) -> set[str]:
-    return {named(node) for node in nodes if type(node) is ast.Call}
+    return {get_last_name(node) for node in nodes if type(node) is ast.Call}
 
 
-def measured_by(it: Interpreter, test: ast.expr, turns: ast.AST | None) -> bool:
+def is_measured_by(it: Interpreter, test: ast.expr, turns: ast.AST | None) -> bool:
     """Whether a rank is known to answer a condition for itself; `turns` is the loop that it ends."""
     trace = _Trace(it, it.scope, turns)
-    return trace.reaches(test) and not trace.means and not agreed_in(it, _calls_on(it, test))
+    return trace.reaches(test) and not trace.means and not is_agreed_in(it, _calls_on(it, test))
 
 
 def _calls_on(it: Interpreter, test: ast.expr) -> list[ast.Call]:
@@ -125,7 +125,7 @@ def takes_every_nth(it: Interpreter, loop: ast.For) -> bool:
     cut = cut or any(type(each) is ast.BinOp and type(each.op) is ast.Mult for each in made)
     cut = cut or any(parser.find(_ask_rest, source.tree) for source in it.sources.files())
     left = any(type(node) in (ast.Break, ast.Return) for node in walk(loop))
-    return not cut and not left and not any(map(_EVEN.search, all_names(it.nodes)))
+    return not cut and not left and not any(map(_EVEN.search, list_names(it.nodes)))
 
 
 def _ask_rest(nodes: Sequence[ast.AST]) -> bool:
@@ -137,7 +137,7 @@ def _ask_rest(nodes: Sequence[ast.AST]) -> bool:
 def _is_every_nth(it: Interpreter, node: ast.AST) -> bool:
     if type(node) is ast.Subscript and type(node.slice) is ast.Slice:
         lower = node.slice.lower if node.slice.step is not None and node.slice.upper is None else None
-    elif type(node) is ast.Call and named(node) == "range" and len(node.args) == 3:
+    elif type(node) is ast.Call and get_last_name(node) == "range" and len(node.args) == 3:
         lower = node.args[0] if type(node.args[1]) is not ast.Constant else None
     else:
         return False
@@ -152,7 +152,7 @@ def is_of_parts(it: Interpreter, iterable: ast.expr) -> bool:
 def _is_part(it: Interpreter, node: ast.expr) -> bool:
     thing = it.thing(it.evaluate(node))
     loads = thing is not None and thing.kind == "loader" and thing.get("touched") != TRUE
-    return loads and thing is not None and divides(it, thing)
+    return loads and thing is not None and is_divided(it, thing)
 
 
 class _Trace:
@@ -164,7 +164,7 @@ class _Trace:
         self._it, self._function, self._depth = it, function, depth
         self.means = False  # what it is made of is the same on all ranks
         loops = [node for node in self._all(ast.For) if node is not turns and is_of_parts(it, node.iter)]
-        self._fed = {name for node in loops for name in fed_by(node)}
+        self._fed = {name for node in loops for name in find_turn_value(node)}
 
     def _all(self, kind: type[N]) -> list[N]:
         return self._it.sources.parser.of_kinds(self._function, kind)
@@ -174,11 +174,11 @@ class _Trace:
         pending, seen = list(exprs), set[str]()
         for count, expr in enumerate(pending):  # which grows
             parts = walk(expr)
-            said = [named(part) for part in parts if type(part) in (ast.Name, ast.Attribute)]
+            said = [get_last_name(part) for part in parts if type(part) in (ast.Name, ast.Attribute)]
             if count > _MOST_STEPS or _MEANS.search(" ".join(said)):
                 self.means = True
                 return False
-            names = names_of(expr)
+            names = list_number_names(expr)
             calls = [part for part in parts if type(part) is ast.Call]
             if any(self._is_own(call, "") for call in calls) or not self._fed.isdisjoint(names):
                 return True
@@ -210,10 +210,10 @@ class _Trace:
             seeded = it.notes.get(SEEDED) and not it.notes.get(SEEDED_ALIKE)
             known = _CLOCKS.fullmatch(func.name) or (seeded and _CHANCES.fullmatch(func.name))
             return bool(known)
-        own = it.functions_named([named(call)])
+        own = it.functions_named([get_last_name(call)])
         if len(own) != 1 or not isinstance(own[0], ast.FunctionDef) or not self._depth:
             return False
-        if agreed_in(it, [call]):
+        if is_agreed_in(it, [call]):
             self.means = True
             return False
         given = [word.arg for word in call.keywords if word.arg and _is_part(it, word.value)]
@@ -236,8 +236,8 @@ class _Trace:
     def measures(self, given: Sequence[str], position: int | None) -> bool:
         """Whether a function returns what it has measured of a loader that it gets."""
         for node in self._all(ast.For):
-            if any(named(part) in given for part in walk(node.iter)):
-                self._fed.update(fed_by(node))
+            if any(get_last_name(part) in given for part in walk(node.iter)):
+                self._fed.update(find_turn_value(node))
         returns = [node.value for node in self._all(ast.Return) if node.value]
         if position is not None:
             tuples = [value.elts for value in returns if isinstance(value, ast.Tuple)]
@@ -260,7 +260,7 @@ class _Trace:
                 stored = inner._stores(f"self.{attribute}")  # noqa: SLF001 - of its own kind
                 if not stored:
                     continue
-                if agreed_in(it, it.sources.parser.of_kinds(method, ast.Call)):
+                if is_agreed_in(it, it.sources.parser.of_kinds(method, ast.Call)):
                     self.means = True
                     return False
                 exprs = [each for value, at in stored for each in (value, *inner._tests_around(at))]  # noqa: SLF001
@@ -307,11 +307,11 @@ def _stored(node: ast.AST) -> tuple[Sequence[ast.expr], Sequence[ast.expr]]:
     return (), ()
 
 
-def fed_by(node: ast.For) -> list[str]:
+def find_turn_value(node: ast.For) -> list[str]:
     """Return what a loop over data gives each turn, without its number; a range gives all ranks the same."""
-    if isinstance(node.iter, ast.Call) and named(node.iter) in _COUNTS:
+    if isinstance(node.iter, ast.Call) and get_last_name(node.iter) in _COUNTS:
         return []
     target = node.target
-    numbered = any(named(part) == "enumerate" for part in walk(node.iter))
+    numbered = any(get_last_name(part) == "enumerate" for part in walk(node.iter))
     pair = numbered and isinstance(target, ast.Tuple) and len(target.elts) == 2
-    return names_of(target.elts[1] if pair and isinstance(target, ast.Tuple) else target)
+    return list_number_names(target.elts[1] if pair and isinstance(target, ast.Tuple) else target)

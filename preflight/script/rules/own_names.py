@@ -5,7 +5,7 @@ import ast
 from preflight import regex as re
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import HeapObject, alternatives
+from preflight.script.interpreter.values import HeapObject, list_values
 
 _WRITTEN = re.compile(r"f([\"'])cuda:\{[^{}\"']*\}\1|([\"'])cuda:\d+\2")
 _SCALES = re.compile(r"([\w.]+)\.scale\(")
@@ -18,7 +18,7 @@ def name_of(it: Interpreter, kind: str, frame: int | None) -> str:
     """Return what a frame calls a thing of a kind, `self.accelerator` too; "" where it has no name for it."""
     while frame is not None:
         for name, value in it.state.frames.get(frame, {}).items():
-            for item in alternatives(value):
+            for item in list_values(value):
                 if it.kind(item) == kind:
                     return name
                 attributes = getattr(it.thing(item), "attrs", {}) if name == "self" else {}
@@ -29,7 +29,7 @@ def name_of(it: Interpreter, kind: str, frame: int | None) -> str:
     return ""
 
 
-def assigned_name(it: Interpreter, place: CodeLocation, *, of_module: bool = False) -> str:
+def get_assigned_name(it: Interpreter, place: CodeLocation, *, of_module: bool = False) -> str:
     """Return the name that a statement gives what it makes; "" for none, or one of a function if asked."""
     source = it.sources.get(place.path)
     nodes = it.sources.parser.nodes(source.tree) if source is not None else []
@@ -48,7 +48,7 @@ def call_at(it: Interpreter, place: CodeLocation) -> ast.Call | None:
     return next((node for node, at in _calls_from(it, place) if at == place), None)
 
 
-def called_at(it: Interpreter, place: CodeLocation) -> str:
+def find_call_words(it: Interpreter, place: CodeLocation) -> str:
     """Return the words of a call at a place."""
     node = call_at(it, place)
     return ast.unparse(node) if node is not None else "it"
@@ -75,7 +75,7 @@ def step_at(it: Interpreter, place: CodeLocation) -> tuple[str, str]:
     return "scaler", "optimizer"
 
 
-def own_device(it: Interpreter, place: CodeLocation, frame: int | None) -> str:
+def describe_own_device(it: Interpreter, place: CodeLocation, frame: int | None) -> str:
     """Return the rank's own device in words that can run at a place, of a frame or else of its module."""
     if not place.path.endswith(".py"):  # of a configuration, in which nothing runs
         return "no GPU's number in this file: the script that reads it takes it from LOCAL_RANK"
@@ -90,9 +90,9 @@ def own_device(it: Interpreter, place: CodeLocation, frame: int | None) -> str:
     return f'f"cuda:{{{own}}}" in place of {written[0]}'
 
 
-def divided(it: Interpreter, loader: HeapObject, *, iterable: bool) -> str:
+def describe_division(it: Interpreter, loader: HeapObject, *, iterable: bool) -> str:
     """Return what gives each rank its part of a loader, by what the script makes its ranks with."""
-    name = assigned_name(it, loader.place).removesuffix(".sampler")
+    name = get_assigned_name(it, loader.place).removesuffix(".sampler")
     made = {thing.kind for thing in it.state.heap.values()}
     for kind in _DIVIDES.keys() & made:
         call = f"{name_of(it, kind, it.frame) or kind}.{_DIVIDES[kind]}"

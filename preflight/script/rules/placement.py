@@ -19,16 +19,16 @@ from preflight.script.interpreter.values import (
     Ref,
     Seq,
     Value,
-    alternatives,
+    as_text,
     is_by_rank,
+    list_values,
     place_of,
-    text_of,
 )
-from preflight.script.libraries.casts import members
+from preflight.script.libraries.casts import list_parts
 from preflight.script.libraries.models import as_device
-from preflight.script.libraries.training_step import trainings
-from preflight.script.rules.certainty import doubts_of, is_of_one_process
-from preflight.script.rules.own_names import assigned_name, own_device
+from preflight.script.libraries.training_step import list_trainings
+from preflight.script.rules.certainty import is_of_one_process, list_doubts
+from preflight.script.rules.own_names import describe_own_device, get_assigned_name
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 _MAP_FIX = 'remove device_map, or device_map={"": PartialState().local_process_index}'
@@ -68,7 +68,7 @@ def _level(it: Interpreter) -> Level | None:
 
 def _fixed(value: Value | None) -> Device | None:
     """Return a device that is the same for every rank; -1 is how scripts say that they have no ranks."""
-    items = [item for item in alternatives(value or NONE) if isinstance(item, Device)]
+    items = [item for item in list_values(value or NONE) if isinstance(item, Device)]
     if any(item.of_rank for item in items):
         return None
     return next((item for item in items if item.kind == "cuda" and _numbered(item)), None)
@@ -122,7 +122,7 @@ def one_gpu_for_all_ranks(it: Interpreter, event: ScriptEvent) -> Iterator[RuleH
         yield RuleHit(
             place,
             message,
-            own_device(it, place, it.frame if place.path == event.place.path else None),
+            describe_own_device(it, place, it.frame if place.path == event.place.path else None),
             level,
             used,
         )
@@ -137,12 +137,12 @@ def _never_replaced(it: Interpreter, level: Level) -> Iterator[RuleHit]:
             message = f"every rank uses GPU {key.device.index}"
             for place in dict.fromkeys(spot for spot in places if _is_used(it, spot)):
                 sites = tuple(spot for spot in it.notes.get(_SiteOf(place), ()) if spot.line != place.line)
-                yield RuleHit(place, message, own_device(it, place, None), level, sites)
+                yield RuleHit(place, message, describe_own_device(it, place, None), level, sites)
 
 
 def _is_used(it: Interpreter, place: CodeLocation) -> bool:
     """Whether some line that was read may use what a line assigns: of a constant none may."""
-    assigned = assigned_name(it, place, of_module=True)
+    assigned = get_assigned_name(it, place, of_module=True)
     if not assigned.isidentifier():
         return True
     word = re.compile(rf"\b{assigned}\b")
@@ -245,23 +245,23 @@ def _trained(it: Interpreter, event: ScriptEvent) -> Iterator[HeapObject]:
     accelerate asks the modules within them too.
     """
     if event.name in ("step", "scaler step"):
-        yield from (training.model for training in trainings(it, event))
+        yield from (training.model for training in list_trainings(it, event))
         return
     trainer = it.thing(event.ref) if event.name == "train" else None
-    for item in alternatives(trainer.get("model") if trainer else Ref(event.ref or 0)):
+    for item in list_values(trainer.get("model") if trainer else Ref(event.ref or 0)):
         if isinstance(item, Ref) and it.kind(item) == "model":
-            yield from (it.state.heap[number] for number in members(it, item.id))
+            yield from (it.state.heap[number] for number in list_parts(it, item.id))
 
 
 def _spreads(value: Value) -> bool:
-    return all(text_of(item) in _SPREAD for item in alternatives(value))
+    return all(as_text(item) in _SPREAD for item in list_values(value))
 
 
 def _judge_map(it: Interpreter, value: Value, place: CodeLocation) -> Iterator[RuleHit]:
     related = _origins(value, place)
-    options = alternatives(value)
+    options = list_values(value)
     level = Level.ERROR if it.target.processes else Level.WARNING
-    if any(text_of(item) in _SPREAD for item in options):
+    if any(as_text(item) in _SPREAD for item in options):
         level = level if _spreads(value) else Level.WARNING
         whole = [_whole(item) for item in options]
         by_rank = any(is_by_rank(item) or (isinstance(item, Device) and item.of_rank) for item in whole)
@@ -280,8 +280,8 @@ def _origins(value: Value, place: CodeLocation) -> tuple[CodeLocation, ...]:
     """Return where a fixed map is written, when it is not where it is used."""
     written = [
         item.places.get("") if isinstance(item, Map) else place_of(item)
-        for item in alternatives(value)
-        if text_of(item) in _SPREAD or _map_index(item) is not None
+        for item in list_values(value)
+        if as_text(item) in _SPREAD or _map_index(item) is not None
     ]
     return tuple(spot for spot in written if spot and (spot.path, spot.line) != (place.path, place.line))
 
@@ -296,7 +296,7 @@ def _map_index(value: Value) -> int | None:
     inner = _whole(value)
     if isinstance(inner, Const) and isinstance(inner.value, int) and not isinstance(inner.value, bool):
         return inner.value
-    text = text_of(inner) or ""
+    text = as_text(inner) or ""
     index = text.removeprefix("cuda:")
     return int(index) if text.startswith("cuda:") and index.isdigit() else None
 
@@ -317,7 +317,7 @@ def process_group_without_a_device(it: Interpreter, event: ScriptEvent) -> Itera
         it.note("cuda used", event.place)
         sure = TRUE in (event.values.get("literal"), event.values.get("alone")) and event.what != "work"
         first = event.values.get("device") == Device("cuda") and not it.state.device_set
-        if sure and first and not doubts_of(it, event.place):
+        if sure and first and not list_doubts(it, event.place):
             it.note(_ON_FIRST, event.place)
     elif event.name == "sharded" or (event.name == "ddp" and _names_no_device(event.values.get("ids", NONE))):
         it.note(_ON_FIRST, *([event.place] if _is_sharded_on_first(it, event) else []))
@@ -372,7 +372,7 @@ def data_parallel_in_a_launch(it: Interpreter, event: ScriptEvent) -> Iterator[R
         if MAYBE in it.contexts and _WRAPPED_FOR_RANKS.search(below):
             level = Level.INFO  # ranks take the branch beside it
         message = "DataParallel uses every GPU from each rank"
-        name = assigned_name(it, event.place) or "model"
+        name = get_assigned_name(it, event.place) or "model"
         fix = f"one process alone (--gpus 1), or a process group and {name} = DistributedDataParallel({name})"
         yield RuleHit(event.place, message, fix, level)
 

@@ -7,10 +7,10 @@ from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.branch_conditions import UNCALLED
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import FALSE, NONE, TRUE, Const, Dtype, alternatives, text_of, truth
-from preflight.script.libraries.training_step import TrainingStep, trainings
+from preflight.script.interpreter.values import FALSE, NONE, TRUE, Const, Dtype, as_bool, as_text, list_values
+from preflight.script.libraries.training_step import TrainingStep, list_trainings
 from preflight.script.library_names import ADAM_LIKE
-from preflight.script.rules.certainty import asked_around
+from preflight.script.rules.certainty import list_flags
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 _STEPS = ("train", "scaler step", "step")
@@ -44,7 +44,7 @@ def fp16_parameters_under_a_scaler(it: Interpreter, event: ScriptEvent) -> Itera
     DeepSpeed and FSDP keep float32 masters of their own and are not meant; PEFT adapters are float32.
     Source: torch/amp/grad_scaler.py; reproduced with torch 2.13 and transformers 5.23.
     """
-    for training in trainings(it, event):
+    for training in list_trainings(it, event):
         dtype = training.maybe_dtype("float16")
         if dtype is None or not training.may_scale() or training.sharded or _unscales_fp16(it):
             continue
@@ -69,7 +69,7 @@ def _beside_scaler(
     """Return the finding: a note where one switch casts the weights and another makes the scaler."""
     message += _if_trained(training)
     level = _level(training, sure=sure)
-    cast, scaled = asked_around(it, dtype.place), asked_around(it, next(iter(training.switched_at()), None))
+    cast, scaled = list_flags(it, dtype.place), list_flags(it, next(iter(training.switched_at()), None))
     if level is Level.WARNING and cast - scaled and scaled - cast:
         level, message = Level.INFO, f"{message}, where both branches are taken"
     return RuleHit(_place(dtype, training), message, fix, level, training.switched_at())
@@ -84,7 +84,7 @@ def pure_fp16_training(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
     larger eps and fused kernels avoid the NaN and still lose small updates.
     Source: reproduced with torch 2.13.
     """
-    for training in trainings(it, event):
+    for training in list_trainings(it, event):
         dtype = training.maybe_dtype("float16")
         if dtype is None or training.has_masters or training.precisions() == {"fp16"}:
             continue
@@ -102,7 +102,7 @@ def pure_fp16_training(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
                 message = (
                     "a scaler refuses trained parameters of float16, and without one Adam makes them NaN"
                 )
-        if optimizer is not None and text_of(optimizer.get("cls")) not in ADAM_LIKE:
+        if optimizer is not None and as_text(optimizer.get("cls")) not in ADAM_LIKE:
             message += ": small updates are lost"
         related = (optimizer.place,) if optimizer is not None else ()
         message += _if_trained(training)
@@ -126,12 +126,12 @@ def _divides_by_zero(it: Interpreter, training: TrainingStep) -> bool:
     optimizer = training.optimizer
     if optimizer is None:
         return _trainers_adam_does(it, training)
-    if optimizer.get("library") != Const("torch") or text_of(optimizer.get("cls")) not in ADAM_LIKE:
+    if optimizer.get("library") != Const("torch") or as_text(optimizer.get("cls")) not in ADAM_LIKE:
         return False
     eps = optimizer.get("eps")
     if isinstance(eps, Const) and isinstance(eps.value, (int, float)) and eps.value >= _SAFE_EPS:
         return False
-    return truth(optimizer.get("fused")) is False
+    return as_bool(optimizer.get("fused")) is False
 
 
 def _trainers_adam_does(it: Interpreter, training: TrainingStep) -> bool:
@@ -142,7 +142,7 @@ def _trainers_adam_does(it: Interpreter, training: TrainingStep) -> bool:
     named = arguments.get("optim")
     if named == NONE:
         return it.target.at_least("torch", 2, 8) is False
-    return text_of(named) == "adamw_torch"
+    return as_text(named) == "adamw_torch"
 
 
 @rule("P103", *_STEPS)
@@ -153,7 +153,7 @@ def dtype_left_to_the_checkpoint(it: Interpreter, event: ScriptEvent) -> Iterato
     which the fp16 scaler refuses.
     Source: transformers/modeling_utils.py, _get_dtype.
     """
-    for training in trainings(it, event):
+    for training in list_trainings(it, event):
         dtype = training.maybe_dtype("checkpoint")
         if dtype is None or training.precisions() != {"fp16"} or training.sharded:
             continue
@@ -169,7 +169,7 @@ def trained_beside_the_adapters(it: Interpreter, event: ScriptEvent) -> Iterator
     PEFT makes its adapters float32 and leaves these as they are, so the fp16 scaler refuses them.
     Source: peft/tuners/tuners_utils.py, cast_adapter_dtype; reproduced with peft 0.21.
     """
-    for training in trainings(it, event):
+    for training in list_trainings(it, event):
         base = training.model.get("dtype")
         half = isinstance(base, Dtype) and base.name in ("float16", "bfloat16")
         if training.model.get("half_extra") != TRUE or not half or training.precisions() != {"fp16"}:
@@ -197,7 +197,7 @@ def adapters_through_a_float16_base(it: Interpreter, event: ScriptEvent) -> Iter
     were trained in fp16 are left out (OPT, Pythia, Whisper, most of diffusers).
     Source: torch/amp/grad_scaler.py on models that were trained in bf16; field reports.
     """
-    for training in trainings(it, event):
+    for training in list_trainings(it, event):
         base, trained = training.model.get("dtype"), training.sure_dtype()
         if not isinstance(base, Dtype) or base.name != "float16" or training.sharded:
             continue
@@ -217,7 +217,7 @@ def half_adapters_under_a_scaler(it: Interpreter, event: ScriptEvent) -> Iterato
     `autocast_adapter_dtype=False`, or .half() or .to(dtype) after get_peft_model, undoes PEFT's own float32.
     Source: peft/mapping_func.py; reproduced with peft 0.21.
     """
-    for training in trainings(it, event):
+    for training in list_trainings(it, event):
         dtype = training.maybe_dtype("float16")
         if dtype is None or training.model.get("adapters") == NONE or training.sharded:
             continue  # of one optimizer's models, the others may have adapters
@@ -237,7 +237,7 @@ def bf16_parameters_under_a_scaler(it: Interpreter, event: ScriptEvent) -> Itera
     implemented for 'BFloat16'. bf16 needs no scaler at all.
     Source: torch issue 127176 and others.
     """
-    for training in trainings(it, event):
+    for training in list_trainings(it, event):
         dtype = training.maybe_dtype("bfloat16")
         if dtype is None or "fp16" not in training.precisions() or training.sharded:
             continue
@@ -256,7 +256,7 @@ def trl_casts_adapters_of_a_quantized_base(it: Interpreter, event: ScriptEvent) 
     TRL does so whatever fp16 says, and the fp16 scaler refuses bf16 parameters.
     Source: trl/trainer/sft_trainer.py.
     """
-    for training in trainings(it, event):
+    for training in list_trainings(it, event):
         if training.model.get("forced") != TRUE or training.precisions() != {"fp16"}:
             continue
         message = "TRL casts the adapters of a quantized base to bfloat16, and fp16=True is set"
@@ -272,7 +272,7 @@ def scaler_switched_off_for_fp16(it: Interpreter, event: ScriptEvent) -> Iterato
     It silences "Attempting to unscale FP16 gradients" and trains to NaN instead: see P102.
     Source: reproduced with torch 2.13.
     """
-    for training in trainings(it, event):
+    for training in list_trainings(it, event):
         dtype = training.maybe_dtype("float16")
         if dtype is None or not _is_off(training) or training.scaler is None:
             continue
@@ -311,7 +311,7 @@ def bf16_on_the_cpu(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     thing = it.thing(event.ref)
     if thing is None or it.target.capability is not None or thing.get("requested") != Const("bf16"):
         return
-    if any(truth(thing.get(name)) is not False for name in ("use_cpu", "no_cuda")):
+    if any(as_bool(thing.get(name)) is not False for name in ("use_cpu", "no_cuda")):
         return
     by_default = thing.get("bf16") == NONE
     message = "bf16 without use_cpu stops at once on a host without a GPU"
@@ -326,7 +326,7 @@ def layers_of_another_dtype(it: Interpreter, event: ScriptEvent) -> Iterator[Rul
     Mixed parameters break the scaler (fp16) and, once something casts the whole model, the optimizer.
     Source: the cause of rubin-labs/dia-finetuning-stereo's crash (embeddings built in bf16).
     """
-    for training in trainings(it, event):
+    for training in list_trainings(it, event):
         dtype = training.model.get("mixed", NONE)
         if isinstance(dtype, Dtype) and not training.sharded:
             message = f"this layer is built in {dtype.name} within a model that is trained otherwise"
@@ -344,9 +344,9 @@ def model_cast_between_steps(it: Interpreter, event: ScriptEvent) -> Iterator[Ru
     evaluation, demo or save that restores `next(model.parameters()).dtype` to the whole model.
     Source: reproduced with torch 2.13.
     """
-    for training in trainings(it, event):
-        for item in alternatives(training.model.get("recast", FALSE)):
-            if not isinstance(item, Dtype) or text_of(training.model.get("role")) == "copy":
+    for training in list_trainings(it, event):
+        for item in list_values(training.model.get("recast", FALSE)):
+            if not isinstance(item, Dtype) or as_text(training.model.get("role")) == "copy":
                 continue
             own = item.name == "own" and training.model.get("mixed", NONE) == NONE
             if own and isinstance(training.model.get("optimized_dtype", NONE), Dtype):
@@ -355,7 +355,7 @@ def model_cast_between_steps(it: Interpreter, event: ScriptEvent) -> Iterator[Ru
             message = "the trained model is cast while its optimizer's state keeps the old dtype"
             fix = "cast copy.deepcopy(model) instead, or record and restore the dtype of each parameter"
             yield RuleHit(item.place or training.model.place, message, fix, level)
-        for rounded in alternatives(training.model.get("rounded", NONE)):
+        for rounded in list_values(training.model.get("rounded", NONE)):
             if not isinstance(rounded, Dtype) or training.model.get("recast", FALSE) != FALSE:
                 continue
             message = "the model under training is rounded to half precision and cast back"
@@ -380,7 +380,7 @@ def parameter_data_replaced(it: Interpreter, event: ScriptEvent) -> Iterator[Rul
                 )
         return
     thing = it.thing(event.ref)
-    if thing is None or thing.get("optimized") != TRUE or text_of(thing.get("role")) == "copy":
+    if thing is None or thing.get("optimized") != TRUE or as_text(thing.get("role")) == "copy":
         return
     dtype = event.values.get("dtype")
     if (

@@ -10,10 +10,10 @@ from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.rank_values import SEEDED, SEEDED_ALIKE
 from preflight.script.libraries.data_loaders import is_drawn
 from preflight.script.rules.files import JOINED
-from preflight.script.rules.own_measures import named
-from preflight.script.rules.own_names import called_at
+from preflight.script.rules.own_measures import get_last_name
+from preflight.script.rules.own_names import find_call_words
 from preflight.script.rules.registry import Level, RuleHit, rule
-from preflight.script.source import all_names
+from preflight.script.source import list_names
 from preflight.script.syntax_trees import walk
 
 _SPLITS = "divided at random"
@@ -64,7 +64,7 @@ def split_of_each_rank(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
     apart = () if it.notes.get(SEEDED_ALIKE) else it.notes.get(_APART, ())
     for place in places:
         if not seeded or place in apart:
-            call = called_at(it, place)
+            call = find_call_words(it, place)
             seed = next((seed for form, seed in _SEEDS.items() if re.search(form, call)), _GENERATOR)
             yield RuleHit(place, _MESSAGE, seed, Level.WARNING)
 
@@ -72,7 +72,7 @@ def split_of_each_rank(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
 def _is_drawn(it: Interpreter, event: ScriptEvent) -> bool:
     """Whether a function shuffles, by no seed of its own, the list of which it takes each rank's part."""
     calls = (node for node in it.of_kinds(ast.Call) if node.lineno <= event.place.line)
-    if any(_AGREES.search(named(node)) for node in calls):
+    if any(_AGREES.search(get_last_name(node)) for node in calls):
         return False
     before = [node for node in it.nodes if getattr(node, "lineno", 0) <= event.place.line]
     parts = (node for node in it.of_kinds(ast.Subscript) if it.place(node) == event.place)
@@ -85,7 +85,7 @@ _DECLARES = frozenset({"add_argument", "print", "info", "field", "Field", "Optio
 
 
 def _names_a_seed(nodes: Iterable[ast.AST]) -> bool:
-    return any(map(_SEED.search, all_names(nodes)))
+    return any(map(_SEED.search, list_names(nodes)))
 
 
 def _seeds(nodes: Sequence[ast.AST]) -> bool:
@@ -95,5 +95,5 @@ def _seeds(nodes: Sequence[ast.AST]) -> bool:
         item.asname or "" for item in nodes if isinstance(item, ast.alias) and item.name in sampler
     )
     calls = (node for node in nodes if isinstance(node, ast.Call))
-    parts = (walk(node) for node in calls if not _DECLARES.intersection(all_names([node.func])))
-    return any(_names_a_seed(part) and sampler.isdisjoint(all_names(part)) for part in parts)
+    parts = (walk(node) for node in calls if not _DECLARES.intersection(list_names([node.func])))
+    return any(_names_a_seed(part) and sampler.isdisjoint(list_names(part)) for part in parts)

@@ -63,6 +63,6 @@ def rule(code: str, *events: str) -> Callable[[Judge], Judge]:
 
 
 @lru_cache(maxsize=64)
-def rules_of(event: str) -> tuple[tuple[str, Judge], ...]:
+def list_rules(event: str) -> tuple[tuple[str, Judge], ...]:
     """Return the rules that judge events of a name; all rules are registered by then."""
     return tuple((code, row.judge) for code, row in RULES.items() if event in row.events)

@@ -15,10 +15,10 @@ from preflight.script.interpreter.branch_conditions import (
 )
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import Const, place_of, text_of
-from preflight.script.rules.certainty import doubted
+from preflight.script.interpreter.values import Const, as_text, place_of
+from preflight.script.rules.certainty import apply_doubts
 from preflight.script.rules.registry import Level, RuleHit, rule
-from preflight.script.source import all_names
+from preflight.script.source import list_names
 from preflight.script.syntax_trees import walk
 
 _SLURM = re.compile(r"\bSLURM_")  # the branch that takes ranks from Slurm, not the launch
@@ -38,7 +38,7 @@ def _is_of_each(it: Interpreter, event: ScriptEvent) -> bool:
         return False
     lines = [node for node in it.nodes if isinstance(node, ast.stmt) and node.lineno == event.place.line]
     calls = [part for node in lines[-1:] for part in walk(node) if isinstance(part, ast.Call)]
-    return any(_AT_RANDOM.search(name) for call in calls for name in all_names([call.func]))
+    return any(_AT_RANDOM.search(name) for call in calls for name in list_names([call.func]))
 
 
 def _is_of_a_test(it: Interpreter) -> bool:
@@ -85,7 +85,7 @@ def rendezvous_fixed_by_the_script(it: Interpreter, event: ScriptEvent) -> Itera
             of_slurm = MAYBE in it.contexts and _SLURM.search("\n".join(above))
             hit = RuleHit(event.place, message, fix, Level.INFO if of_slurm else Level.WARNING)
             if it.target.processes is None and event.what == "MASTER_ADDR":
-                it.held_back.setdefault("D207", []).append(doubted(it, hit, "D207"))
+                it.held_back.setdefault("D207", []).append(apply_doubts(it, hit, "D207"))
                 return
             if event.what == "MASTER_PORT" and ONE_RANK not in it.contexts:
                 it.note("own port", event.place)
@@ -97,7 +97,7 @@ def rendezvous_fixed_by_the_script(it: Interpreter, event: ScriptEvent) -> Itera
     _note_alone(it, event)
     if event.name == "process group" and SPAWNED in it.contexts:
         it.note("ranks of its own", event.place)
-    method = text_of(event.call.get("init_method", 1)) if event.call else None
+    method = as_text(event.call.get("init_method", 1)) if event.call else None
     if method and method.startswith("tcp://") and event.call:
         message = f"ranks meet at {method}, whatever the launch says"
         starts = SPAWNED in it.contexts

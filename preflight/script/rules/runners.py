@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import UNCALLED, UNREACHED
-from preflight.script.interpreter.config_files import loaded
+from preflight.script.interpreter.config_files import load_config
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
@@ -15,9 +15,9 @@ from preflight.script.interpreter.values import (
     Map,
     Seq,
     Value,
-    alternatives,
+    as_text,
+    list_values,
     place_of,
-    text_of,
 )
 from preflight.script.libraries.lightning import LAUNCHED
 from preflight.script.library_names import root_and_last
@@ -83,7 +83,7 @@ def refused_by_lightning(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHi
     if thing is None or call is None or call.open:
         return
     fabric = thing.kind == "fabric"
-    given = [str(item.value) for item in alternatives(event.values["given"]) if isinstance(item, Const)]
+    given = [str(item.value) for item in list_values(event.values["given"]) if isinstance(item, Const)]
     if given and not _PRECISIONS.intersection(given):
         message = f"precision={given[0]!r} is none that Lightning knows"
         yield RuleHit(call.at("precision"), message, _precision(given[0]), Level.ERROR)
@@ -94,7 +94,7 @@ def refused_by_lightning(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHi
         refused = {
             word: (f"{word}={text!r} is none that Lightning 2 knows", 'strategy="ddp"')
             for word, value, names in pairs
-            if (text := text_of(value)) in names
+            if (text := as_text(value)) in names
         }
         for old in _GONE.keys() & call.kwargs.keys() - call.maybe:
             refused[old] = (f"Trainer({old}=) is gone in Lightning 2", _GONE[old])
@@ -121,7 +121,7 @@ def _of_one_device(it: Interpreter, call: Call, strategy: Value | None) -> Itera
     devices = call.get("devices", 2)
     one = isinstance(devices, Seq) and len(devices.items) == 1 and not devices.open
     several = (it.target.processes or 1) > 1
-    parted = _PARTED.match(text_of(strategy) or "") and call.get("num_nodes") in (None, NONE, Const(1))
+    parted = _PARTED.match(as_text(strategy) or "") and call.get("num_nodes") in (None, NONE, Const(1))
     if one and (several or parted) and it.target.processes != 1:
         message = "one device by its number, and a strategy of several ranks: the others have none"
         level = Level.ERROR if several else Level.INFO  # on one GPU such a strategy trains as well
@@ -145,7 +145,7 @@ def _is_never_launched(it: Interpreter, made: Value) -> bool:
     call = it.kept[int(made.value or 0)] if isinstance(made, Const) else None
     if call is None or call.open or it.notes.get(LAUNCHED) or it.target.processes == 1:
         return False
-    devices, strategy = call.get("devices", 2), text_of(call.get("strategy", 1)) or ""
+    devices, strategy = call.get("devices", 2), as_text(call.get("strategy", 1)) or ""
     several = isinstance(devices, Const) and devices.value not in (1, "1", None, "auto", -1)
     several = several or (isinstance(devices, Seq) and len(devices.items) > 1)
     known = several or (bool(_PARTED.match(strategy)) and devices is None) or it.target.processes
@@ -172,7 +172,7 @@ def nothing_prepared(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
         reached = not any(name.startswith((UNCALLED, UNREACHED)) for name in it.contexts)
         if event.what == "accelerator" and thing is not None and thing.get("touched") == NONE:
             named = thing.kind in ("accelerator", "fabric") and root_and_last(
-                text_of(thing.get("__name__")) or ""
+                as_text(thing.get("__name__")) or ""
             )
             if named and it.loop_depth and reached:
                 it.note(_RAW, event.place)
@@ -195,7 +195,7 @@ def batches_that_deepspeed_refuses(it: Interpreter, event: ScriptEvent) -> Itera
     Source: deepspeed/runtime/config.py, _batch_assertion.
     """
     given = event.values.get("config")
-    config = given if isinstance(given, Map) else loaded(it, given)
+    config = given if isinstance(given, Map) else load_config(it, given)
     if not isinstance(config, Map) or config.open or config.get("elasticity"):  # which sets the sizes
         return
     values = [value for name in _SIZES if (value := config.get(name)) is not None]

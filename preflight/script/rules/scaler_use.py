@@ -12,14 +12,14 @@ from preflight.script.interpreter.values import (
     Const,
     HeapObject,
     Ref,
-    alternatives,
-    text_of,
-    truth,
+    as_bool,
+    as_text,
+    list_values,
 )
-from preflight.script.libraries.pytorch import trained_models
-from preflight.script.rules.certainty import doubts_of
-from preflight.script.rules.graph_syntax import names_in
-from preflight.script.rules.method_calls import UNSEEN, calls_by_owner, has_unknown_call, note_call, owners_of
+from preflight.script.libraries.pytorch import list_trained_models
+from preflight.script.rules.certainty import list_doubts
+from preflight.script.rules.graph_syntax import find_names
+from preflight.script.rules.method_calls import UNSEEN, group_calls, has_unknown_call, list_owners, note_call
 from preflight.script.rules.own_names import step_at
 from preflight.script.rules.registry import Level, RuleHit, rule
 
@@ -49,9 +49,9 @@ def step_of_a_scaler_that_scales_nothing(it: Interpreter, event: ScriptEvent) ->
 
 def _note_step(it: Interpreter, scaler: HeapObject, event: ScriptEvent, note: str) -> None:
     """Note a step with a scaler that is on, perhaps by a setting that is not known; unread code had none."""
-    enabled = truth(scaler.get("enabled"))
+    enabled = as_bool(scaler.get("enabled"))
     if enabled is not False and scaler.get("touched") != TRUE:
-        doubtful = doubts_of(it, event.place) or not enabled
+        doubtful = list_doubts(it, event.place) or not enabled
         note_call(it, f"{'perhaps ' if doubtful else ''}{note}", scaler.place, event.place)
 
 
@@ -62,9 +62,9 @@ def _left_out(
 
     Each is an error where no module that could not be read may call it.
     """
-    called = owners_of(it, method) | {UNSEEN}
+    called = list_owners(it, method) | {UNSEEN}
     sure, doubtful = (
-        [place for scaler, place in calls_by_owner(it, f"{prefix}{note}") if scaler not in called]
+        [place for scaler, place in group_calls(it, f"{prefix}{note}") if scaler not in called]
         for prefix in ("", "perhaps ")
     )
     if not (sure or doubtful) or has_unknown_call(it, method, form):
@@ -123,7 +123,7 @@ def plain_step_after_a_scaled_loss(it: Interpreter, event: ScriptEvent) -> Itera
     Source: torch.amp's documentation; torch/amp/grad_scaler.py.
     """
     if event.name in ("scaler step", "unscale"):
-        for item in alternatives(event.values["optimizer"]):
+        for item in list_values(event.values["optimizer"]):
             known = it.thing(item) if isinstance(item, Ref) else None
             method = "step" if event.name == "scaler step" else "unscale"
             note_call(it, method, known.place if known is not None else None, event.place)
@@ -144,7 +144,7 @@ def plain_step_after_a_scaled_loss(it: Interpreter, event: ScriptEvent) -> Itera
     elif event.name == "backward":
         it.note("backward of no scaler", event.place)
         it.note("backward that scales", *([event.place] if event.what == "accelerator" else []))
-    elif event.name == "end" and (calls_by_owner(it, _UNSCALES) or calls_by_owner(it, _UNSCALED)):
+    elif event.name == "end" and (group_calls(it, _UNSCALES) or group_calls(it, _UNSCALED)):
         yield from _stepped_plainly(it)
 
 
@@ -154,12 +154,12 @@ def _beside_the_prepared(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHi
     backward = it.notes.get("backward that scales", ())
     if optimizer is None or optimizer.get("accelerator") != NONE or not backward or not it.loop_depth:
         return
-    for model in trained_models(it, Ref(event.ref or 0)):
+    for model in list_trained_models(it, Ref(event.ref or 0)):
         owner = it.thing(it.attr(model, "accelerator"))
         if owner is None or owner.get("sharded") == TRUE or owner.get("prepares_more") == TRUE:
             continue
         if owner.get("mixed_precision") == Const("fp16"):
-            who = text_of(owner.get("who", Const("accelerate")))
+            who = as_text(owner.get("who", Const("accelerate")))
             message = f"this optimizer is not prepared, and steps with gradients that {who}'s fp16 has scaled"
             fix = "prepare the optimizer with the model"
             yield RuleHit(event.place, message, fix, Level.ERROR, tuple(backward[:1]))
@@ -177,20 +177,20 @@ def _stepped_plainly(it: Interpreter) -> Iterator[RuleHit]:
 
     Where some loss is not scaled, which of the optimizers steps its gradients is not known.
     """
-    stepped, unscaled = owners_of(it, "step"), owners_of(it, "unscale")
+    stepped, unscaled = list_owners(it, "step"), list_owners(it, "unscale")
     if UNSEEN in stepped | unscaled or has_unknown_call(it, "step", f"{_TAKES_SCALE}|{_STEPS}"):
         return
     if has_unknown_call(it, "unscale", _TAKES_OUT):
         return
     advice = "{0}.step({1}); {0}.update()"
-    overflows = (place for optimizer, place in calls_by_owner(it, _UNSCALED) if optimizer not in stepped)
+    overflows = (place for optimizer, place in group_calls(it, _UNSCALED) if optimizer not in stepped)
     for place in dict.fromkeys(overflows):
         message = "this steps after the scaler's unscale_(), and nothing leaves out the step of an overflow"
         yield RuleHit(place, message, advice.format(*step_at(it, place)), Level.WARNING)
     stepped |= unscaled
     if stepped and it.notes.get("backward of no scaler"):
         return
-    plain = calls_by_owner(it, _UNSCALES)
+    plain = group_calls(it, _UNSCALES)
     if stepped and any(optimizer == UNSEEN for optimizer, _ in plain):
         return
     places = (place for optimizer, place in plain if optimizer not in stepped)
@@ -219,9 +219,9 @@ def unscaled_twice(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     loops = [loop for loop in it.loops if not (loop.number or loop.caught)]
     turn = next((Const(loop.began) for loop in reversed(loops) if not _goes_over(it, loop, event)), NONE)
     it.change(ref.id, taken_out=turn)
-    updated = {owner for owner, _ in calls_by_owner(it, "update")}
+    updated = {owner for owner, _ in group_calls(it, "update")}
     asked = it.tests or (len(loops) > 1 and loops[-1].asked)  # around a loop over optimizers, too
-    again = turn != NONE and any(item not in (NONE, turn) for item in alternatives(before))
+    again = turn != NONE and any(item not in (NONE, turn) for item in list_values(before))
     if again and not asked and scaler.place in updated:
         level = Level.WARNING if scaler.get("touched") == TRUE else Level.ERROR
         message = "unscale_() runs in each turn of the loop, and update() in some only"
@@ -234,4 +234,4 @@ def _goes_over(it: Interpreter, loop: Loop, event: ScriptEvent) -> bool:
     """Whether a loop goes over the optimizers that an event is about, so that a turn of it makes no step."""
     given = event.call.node.args[:1] if event.call is not None else []
     nodes = [node for node in it.of_kinds(ast.For) if it.place(node) == loop.place]
-    return any(not names_in(given).isdisjoint(names_in([node.target])) for node in nodes)
+    return any(not find_names(given).isdisjoint(find_names([node.target])) for node in nodes)

@@ -7,10 +7,10 @@ from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import UNCALLED
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import TRUE, text_of
-from preflight.script.rules.own_measures import named
+from preflight.script.interpreter.values import TRUE, as_text
+from preflight.script.rules.own_measures import get_last_name
 from preflight.script.rules.registry import Level, RuleHit, rule
-from preflight.script.source import all_names
+from preflight.script.source import list_names
 from preflight.script.syntax_trees import walk
 
 _BY_RANKS = re.compile(r"(?i)process|world|gpu|rank|replica|device|loader|split_batch|gather|^len$|len\(")
@@ -43,7 +43,7 @@ def stepped_once_for_each_rank(it: Interpreter, event: ScriptEvent) -> Iterator[
         or TRUE in map(accelerator.get, ("open", "steps_once"))
     ):
         return
-    kind, given, steps = (text_of(scheduler.get(name)) for name in ("kind", "given", "steps"))
+    kind, given, steps = (as_text(scheduler.get(name)) for name in ("kind", "given", "steps"))
     if kind is None or given is None or any(map(_FLAT.match, (kind, given))):
         return
     loop = next((each for each in reversed(it.loops) if not each.number), None)
@@ -67,7 +67,7 @@ def _counts_ranks(it: Interpreter, given: str) -> bool:
         node.value
         for source in it.sources.files()
         for node in it.sources.parser.of_kinds(source.tree, ast.Assign)
-        if any(named(target) in names for target in node.targets)
+        if any(get_last_name(target) in names for target in node.targets)
     ]
     makers = [part for each in (*values, *it.functions_named(names)) for part in walk(each)]
-    return any(map(_BY_RANKS.search, (given, *all_names(makers))))
+    return any(map(_BY_RANKS.search, (given, *list_names(makers))))

@@ -11,8 +11,8 @@ from preflight.script.interpreter.values import (
     OneOf,
     RankValue,
     Value,
-    alternatives,
-    text_of,
+    as_text,
+    list_values,
 )
 from preflight.script.rules.registry import Level, RuleHit, rule
 
@@ -49,13 +49,13 @@ def refused_arguments(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
             return
     given = call.get(known[0], 0)
     if scales:
-        if of_cuda and text_of(given):
+        if of_cuda and as_text(given):
             message = f"{what} takes the first scale first, and this is a string"
             yield RuleHit(call.place, message, "torch.amp.GradScaler, which takes a device", Level.ERROR)
     elif not of_cuda and given is None:
         message = f"{what} without the kind of device that it needs"
         yield RuleHit(call.place, message, 'torch.autocast("cuda", ...)', Level.ERROR)
-    elif not of_cuda and given is not None and all(map(_is_no_text, alternatives(given))):
+    elif not of_cuda and given is not None and all(map(_is_no_text, list_values(given))):
         message = f"{what} takes the kind of device as a string, and this is none"
         yield RuleHit(call.place, message, 'device.type, or the string "cuda"', Level.ERROR)
 
@@ -64,5 +64,5 @@ def _is_no_text(value: Value) -> bool:
     if isinstance(value, Device):
         return not value.is_text  # torch takes the number behind the kind, too
     return isinstance(value, (Dtype, OneOf, RankValue)) or (
-        isinstance(value, Const) and text_of(value) is None
+        isinstance(value, Const) and as_text(value) is None
     )

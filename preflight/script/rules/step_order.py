@@ -17,9 +17,9 @@ from preflight.script.interpreter.values import (
     ExternalName,
     Ref,
     Value,
-    alternatives,
+    list_values,
 )
-from preflight.script.rules.method_calls import calls_by_owner, note_call
+from preflight.script.rules.method_calls import group_calls, note_call
 from preflight.script.rules.own_names import step_at
 from preflight.script.rules.registry import Level, RuleHit, rule
 
@@ -89,7 +89,7 @@ def gradients_never_dropped(it: Interpreter, event: ScriptEvent) -> Iterator[Rul
         known = event.what != OWN_STEP and UNCALLED not in it.contexts
         if it.loop_depth and it.drawn and again and known and optimizer is not None:
             note_call(it, _STEPS, optimizer.place, event.place)
-    elif it.notes.get("makes gradients") and (steps := calls_by_owner(it, _STEPS)):
+    elif it.notes.get("makes gradients") and (steps := group_calls(it, _STEPS)):
         if it.sources.mention(_EMPTIES):
             return
         sure = [place for made, place in steps if not _is_handed_on(it, made)]
@@ -133,7 +133,7 @@ def prepared_and_lost(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
         return
     statement = next((node for node in it.nodes if getattr(node, "value", None) is call.node), None)
     if isinstance(statement, ast.Expr):
-        things = [it.thing(item) for given in call.args for item in alternatives(given)]
+        things = [it.thing(item) for given in call.args for item in list_values(given)]
         kinds = {each.kind for each in things if each and each.get("trainable") != Const("none")}
         if (
             not kinds.isdisjoint({"model", "loader"})
@@ -153,7 +153,7 @@ def prepared_and_lost(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
         yield RuleHit(event.place, message, _fix(call.node), Level.ERROR)
     elif taken != given and sorted(taken) == sorted(given):
         moved = [node for node, name, one in zip(call.node.args, given, taken, strict=True) if name != one]
-        kinds = {it.kind(item) for node in moved for item in alternatives(it.evaluate(node))}
+        kinds = {it.kind(item) for node in moved for item in list_values(it.evaluate(node))}
         wrong = next(one for one, other in zip(taken, given, strict=True) if one != other)
         message = f"this returns what it is given in the same order, and `{wrong}` gets another of them"
         yield RuleHit(event.place, message, _fix(call.node), Level.ERROR if len(kinds) > 1 else Level.WARNING)

@@ -19,11 +19,11 @@ from preflight.script.interpreter.values import (
     ExternalName,
     HeapObject,
     Ref,
-    text_of,
+    as_text,
 )
-from preflight.script.libraries.casts import members
-from preflight.script.rules.graph_syntax import is_of_data, names_in
-from preflight.script.rules.own_names import assigned_name
+from preflight.script.libraries.casts import list_parts
+from preflight.script.rules.graph_syntax import find_names, is_of_data
+from preflight.script.rules.own_names import get_assigned_name
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import ByKind
 
@@ -134,11 +134,11 @@ def _stays_on_cpu(it: Interpreter, model: int, thing: HeapObject) -> bool:
     holders = [
         number
         for number in list(it.state.heap)
-        if it.kind(Ref(number)) == "model" and model in members(it, number)
+        if it.kind(Ref(number)) == "model" and model in list_parts(it, number)
     ]
     if any(_is_on_gpu(it, number) for number in holders) or len(holders) > 1:
         return False
-    source, name = it.sources.get(thing.place.path), assigned_name(it, thing.place)
+    source, name = it.sources.get(thing.place.path), get_assigned_name(it, thing.place)
     made = source.lines[thing.place.line - 1] if source else ""
     own = (
         rf"\b{re.escape(name.removeprefix('self.'))}\b *(?:\.(?:to|to_empty|cuda)\(|= *\w[\w.]*\()"
@@ -189,14 +189,14 @@ def _dropped(kinds: ByKind) -> tuple[set[str], set[int]]:
     calls = {id(node.value) for node in kinds.get(ast.Expr, ()) if isinstance(node.value, ast.Call)}
     for node in (*kinds.get(ast.For, ()), *kinds.get(ast.AsyncFor, ())):
         if is_of_data(node.iter):
-            names |= {name for part in getattr(node.target, "elts", ()) for name in names_in([part])}
+            names |= {name for part in getattr(node.target, "elts", ()) for name in find_names([part])}
     for node in kinds.get(ast.Assign, ()):
         if isinstance(node.targets[0], ast.Tuple) and re.search(
             r"^\w*(?:batch|data)$|^next\(", ast.unparse(node.value)
         ):
-            names |= names_in(node.targets)
+            names |= find_names(node.targets)
     names -= {
-        name for node in kinds.get(ast.keyword, ()) if node.arg is None for name in names_in([node.value])
+        name for node in kinds.get(ast.keyword, ()) if node.arg is None for name in find_names([node.value])
     }
     return {name for name in names if not _NO_TENSOR.search(name)}, calls
 
@@ -282,4 +282,4 @@ def _stays_in_float32(it: Interpreter, thing: HeapObject) -> bool:
         return False
     if isinstance(cls := thing.get("__class__"), Class):
         return any(_OF_LAYERS.search(ast.unparse(info.node)) for info in it.mro(cls.key))
-    return _COMPUTES.match(text_of(thing.get("__name__")) or "") is not None
+    return _COMPUTES.match(as_text(thing.get("__name__")) or "") is not None

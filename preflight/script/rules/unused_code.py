@@ -18,7 +18,7 @@ _LOOKS_UP = frozenset(
 _SETTINGS = frozenset({"args", "opt", "opts", "cfg", "config", "conf", "params", "hparams", "self", "torch"})
 
 
-def unused_lines(it: Interpreter) -> dict[str, set[int]]:
+def find_unused_lines(it: Interpreter) -> dict[str, set[int]]:
     """Return by file the lines of functions and classes that cannot run.
 
     A method runs where its class is used: libraries call `forward`, a hook of a trainer. All may run where
@@ -45,7 +45,7 @@ def unused_lines(it: Interpreter) -> dict[str, set[int]]:
     return unused
 
 
-def code_lines(nodes: Sequence[ast.AST]) -> frozenset[int]:
+def list_code_lines(nodes: Sequence[ast.AST]) -> frozenset[int]:
     """Return the lines on which names, or strings of one line, end: no comments and no longer texts."""
     named = (ast.Name, ast.Attribute, ast.Call, ast.keyword)
     return frozenset(
@@ -88,7 +88,7 @@ def _named(node: ast.AST) -> str:
     return text.replace(":", ".").rpartition(".")[2] if isinstance(text, str) else ""
 
 
-def calls_by_name(kinds: ByKind) -> defaultdict[str, list[ast.Call]]:
+def group_calls_by_name(kinds: ByKind) -> defaultdict[str, list[ast.Call]]:
     """Return calls by the name, or the last part of it, of what they call."""
     found: defaultdict[str, list[ast.Call]] = defaultdict(list)
     for node in kinds.get(ast.Call, ()):
@@ -103,7 +103,7 @@ def _looks_up(kinds: ByKind) -> bool:
     for names in (node.value for node in kinds.get(ast.Subscript, ())):
         if getattr(names, "attr", "") == "__dict__" and _named(names.value) not in _SETTINGS:
             return True
-    called = calls_by_name(kinds)
+    called = group_calls_by_name(kinds)
     for node in (call for name in called.keys() & _LOOKS_UP for call in called[name]):
         plain = getattr(node.func, "id", "")
         if not plain and getattr(node.func, "attr", "") == "eval":

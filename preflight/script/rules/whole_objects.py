@@ -7,7 +7,7 @@ from preflight import regex as re
 from preflight.frozen import dataclass
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import Element, ExternalName, Map, Ref, Value, text_of
+from preflight.script.interpreter.values import Element, ExternalName, Map, Ref, Value, as_text
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 _KINDS = {
@@ -51,7 +51,7 @@ def whole_object_read_as_weights(it: Interpreter, event: ScriptEvent) -> Iterato
         return
     node = call.node.args[not reads] if call.node.args else None
     if node is not None:
-        known = text_of(event.values["path"])
+        known = as_text(event.values["path"])
         owner = it.evaluate(node.value) if isinstance(node, ast.Attribute) and not known else None
         shared = known or isinstance(node, ast.Attribute) or not it.stack
         within = owner.id if isinstance(owner, Ref) else None if shared else it.stack[-1]

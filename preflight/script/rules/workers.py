@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from preflight import regex as re
-from preflight.script.interpreter.classes import method_of
+from preflight.script.interpreter.classes import find_method
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
@@ -16,10 +16,10 @@ from preflight.script.interpreter.values import (
     Func,
     Ref,
     Value,
-    alternatives,
+    list_values,
 )
 from preflight.script.libraries.models import as_device
-from preflight.script.rules.own_measures import of_form
+from preflight.script.rules.own_measures import list_form_nodes
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 _STARTS_ANEW = re.compile(r"forkserver|[\"']spawn[\"']")
@@ -47,14 +47,14 @@ def cuda_in_a_worker(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
         workers = it.attr(event.values["args"], "dataloader_num_workers")
         collate, dataset = call.get("data_collator", 2), call.get("train_dataset", 3) or UNKNOWN
         word = "dataloader_num_workers"
-    counts = [item.value for item in alternatives(workers) if isinstance(item, Const)]
+    counts = [item.value for item in list_values(workers) if isinstance(item, Const)]
     if not counts or not all(isinstance(each, int) and each for each in counts):
         return
     functions = [
         found
         for owner, names in ((collate, ("__call__", "torch_call")), (dataset, ("__getitem__", "__iter__")))
-        for item in alternatives(owner or NONE)
-        for found in ([item] if isinstance(item, Func) else [method_of(it, item, name) for name in names])
+        for item in list_values(owner or NONE)
+        for found in ([item] if isinstance(item, Func) else [find_method(it, item, name) for name in names])
         if found is not None
     ]
     for function in functions:
@@ -77,7 +77,7 @@ def _uses_of_cuda(it: Interpreter, function: Func, depth: int) -> Iterator[tuple
         return
     around = [node for node in nodes[1:] if isinstance(node, _BRANCHES)]
     branches = {id(part) for node in around for part in it.sources.parser.nodes(node)[1:]}
-    forms = of_form(nodes)
+    forms = list_form_nodes(nodes)
     own = {node.id for node in nodes if type(node) is ast.Name and type(node.ctx) is ast.Store}
     own |= {node.arg for node in nodes if type(node) is ast.arg}
     with it.within(info.source, function.frame):
@@ -103,7 +103,7 @@ def _is_on_gpu(it: Interpreter, node: ast.Call | ast.Attribute, function: Func, 
     for part in given:
         value = _value(it, part, function, own)
         devices = [
-            as_device(item) for item in alternatives(value) if not isinstance(item, Const) or item.value
+            as_device(item) for item in list_values(value) if not isinstance(item, Const) or item.value
         ]
         if isinstance(part, ast.Constant) and not isinstance(part.value, str):
             continue
@@ -124,6 +124,6 @@ def _value(it: Interpreter, node: ast.expr, function: Func, own: set[str]) -> Va
 def _called_function(it: Interpreter, node: ast.Call, function: Func, own: set[str]) -> Func | None:
     func = node.func
     if isinstance(func, ast.Attribute) and getattr(func.value, "id", "") == "self":
-        return method_of(it, function.bound or NONE, func.attr)
+        return find_method(it, function.bound or NONE, func.attr)
     value = it.lookup(func.id) if isinstance(func, ast.Name) and func.id not in own else UNKNOWN
     return value if isinstance(value, Func) else None
