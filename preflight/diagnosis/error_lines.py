@@ -44,7 +44,7 @@ _NOTHING_TO_READ = re.compile(
 )
 # Lines that only lead to a message, or close a traceback.
 _EMPTY = re.compile(
-    r"Traceback \(most|\b[Ii]f you\b|:\W*$|^\S+ FAILED$|JobState=|: (?:Terminated|Killed)$|no error file defined|^(?:\S*/)?(?:collect2|ld): |^\W*(?:Failures|Root Cause).{0,40}$|^\W*(?:ERROR|Error|FATAL)\W*$|^[-=*#_ ]+$|\b(?:0 (?:errors?|failed|failures?)|(?:errors?|failed|failures?)[=: ]+0)\b"
+    r"Traceback \(most|(?:^|: |\] )\W*If you\b|:\W*$|^\S+ FAILED$|JobState=|: (?:Terminated|Killed)$|no error file defined|^(?:\S*/)?(?:collect2|ld): |^\W*(?:Failures|Root Cause).{0,40}$|^\W*(?:ERROR|Error|FATAL)\W*$|^[-=*#_ ]+$|\b(?:0 (?:errors?|failed|failures?)|(?:errors?|failed|failures?)[=: ]+0)\b"
 )
 # What scripts and trackers print behind a command that failed, too.
 _ECHO = re.compile(r"(?:[Aa]ll )?[Dd]one\.?$|wandb: ")

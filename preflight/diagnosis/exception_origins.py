@@ -50,7 +50,7 @@ _LACKS = re.compile(r"module '[\w.]{1,120}' has no attribute '")
 _REFUSED_ARGUMENT = re.compile(r"^(?:\w+\.)*__init__\(\) got an unexpected keyword argument")
 # (code, types or any, the file of the innermost frame): what raised it is about one thing only.
 _RAISED_IN: tuple[tuple[str, frozenset[str], re.Pattern[str]], ...] = (
-    ("S85", frozenset({"RuntimeError"}), re.compile(_READS_MODELS.pattern + r"(?!.*:\w*(?:save|write))")),
+    ("S85", frozenset({"RuntimeError"}), re.compile(_READS_MODELS.pattern + r"(?!.*:\w*(?:save|write|flatten))")),
     ("S88", frozenset({"KeyError"}), re.compile(r"/torch/distributed/(?:_shard/)?checkpoint/\w*planner\w*\.py:\w*load")),
     ("S88", frozenset({"CheckpointException"}), re.compile(r"/torch/distributed/(?:_shard/)?checkpoint/(?!.*:\w*(?:save|write|init))")),
     ("S85", frozenset({"RuntimeError", "ValueError", "KeyError"}), re.compile(r"/torch/distributed/(?:_shard/)?checkpoint/(?!.*:\w*(?:save|write|init))")),

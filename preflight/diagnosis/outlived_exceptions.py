@@ -20,7 +20,8 @@ from preflight.diagnosis.tracebacks import (
 )
 from preflight.diagnosis.warning_lines import is_warning_line
 
-_IGNORED, _NOT_LOGGED = "Exception ignored in", "--- Logging error ---"
+_IGNORED, _AT_EXIT, _NOT_LOGGED = "Exception ignored in", "Error in atexit.", "--- Logging error ---"
+_AT_SHUTDOWN = re.compile(r"RuntimeError: .{1,60} (?:at|after) interpreter shutdown$")
 _WARNS = re.compile(
     r".{0,400}\b\w*Warning: .{0,200}\b[Ii]gnor(?:ing|ed)\b|.{0,100}\bWARNING\b.{0,100}message_loop has been closed"
 )
@@ -70,10 +71,13 @@ def _is_ignored(lines: Sequence[Line], index: int, text: str) -> bool:
         )
     if text.startswith(_NOT_LOGGED):
         return not any(_LOG_UNWRITABLE.search(lines[each].text) for each in _of_traceback(lines, index))
+    if text.startswith(_AT_EXIT):
+        return all(first_match(lines[each].text) is None for each in _of_traceback(lines, index))
     if IN_THREAD in text:
         shown = [lines[each].text for each in _of_traceback(lines, index)]
-        return _QUEUE_ENDED.match(shown[-1]) is not None and any(
-            "multiprocessing/connection.py" in each for each in shown
+        return _AT_SHUTDOWN.match(shown[-1]) is not None or (
+            _QUEUE_ENDED.match(shown[-1]) is not None
+            and any("multiprocessing/connection.py" in each for each in shown)
         )
     if text.endswith((":", "t", "n", "l")) and _OF_TOOL.match(text):
         return _is_above_one(lines, index) and _says_more_behind(lines, index)

@@ -125,10 +125,10 @@ def _without_mark(texts: Sequence[str]) -> Sequence[str]:
 
 
 def _without_margin(texts: Sequence[str]) -> Sequence[str]:
-    """Return the lines without the blanks that all start with, but for the selection's first line."""
+    """Return the lines without the blanks before all; from four on, the first may be a selection's."""
     places = [place for place, text in enumerate(texts) if text and not text.isspace()]
-    rest = places[1:]
-    if len(rest) < _FEWEST or not texts[rest[0]][0].isspace() or not texts[rest[-1]][0].isspace():
+    rest = places[len(places) > _FEWEST :]
+    if len(places) in {0, _FEWEST} or not texts[rest[0]][0].isspace() or not texts[rest[-1]][0].isspace():
         return texts
     margin = min(_indent(texts[place]) for place in rest)
     if not margin:

@@ -294,8 +294,8 @@ class RunProgress:
         own, *others = self._moves_beside(self.lines[after])
         rows = [own, *others, self._flushed(after)]
         made = sum(max(0, bisect_left(row, before) - bisect_right(row, after)) for row in rows)
-        # A bar is drawn again when a process ends, but not before its first turn.
-        began = [] if self._turns(self.lines[after], _STEPS, 0, after, 1) else own
+        # A bar is drawn again when a process ends, but not before its first turn; a paste may lack that.
+        began = [] if not after or self._turns(self.lines[after], _STEPS, 0, after, 1) else own
         full = any(FULL_BAR.search(self.lines[at].text) for at in began if after < at < before)
         return made >= _MOVES_ENOUGH or full or (made > 0 and self._outlived_alike(after))
 

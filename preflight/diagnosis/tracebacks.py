@@ -42,7 +42,7 @@ _LIBRARY = re.compile(
     r"(?:site|dist)-packages/|/lib(?:64)?/python3|/[Pp]ython\d*/[Ll]ib/|^[A-Za-z]:.{0,300}/[Ll]ib/(?:runpy|multiprocessing|concurrent|threading|subprocess|asyncio)\b|\.exe/__main__\.py$|^<frozen|^<string>|^<eval_with_key>|importlib|/conda-bld/|^<__array|/torchinductor_|/[a-z2-7]{2}/c[a-z2-7]{51}\.py$|^\w[\w/]*\.pyx$|/bin/(?![\w.-]*\.py$)[\w.-]+$|/(?:envs/[^/]+|\.?v?env\w*|\w*conda\d*|local|usr)/bin/[\w.-]+$"
     r"|^gpulaunch_(?:guard|rank)/|/gpulaunch/runs/(?:[^/]+/){1,2}(?:guard|rank|start_launcher)\.py$"  # between the script and torch
 )
-_BARE = re.compile(r"^[`*]{0,3}(?a:(?:\w+\.)*(?:\w{2,}Error|\w*Exception)(?:\(\w+\))?|(?:\w+\.)+Error|" + FAILING_CLASS + r"): (?![-+\d.naif%\s]+$)\S")  # fmt: skip
+_BARE = re.compile(r"^[`*]{0,3}(?a:(?:\w+\.)*(?:\w{2,}Error|\w*Exception|StopIteration)(?:\(\w+\))?|(?:\w+\.)+Error|" + FAILING_CLASS + r"): (?![-+\d.naif%\s]+$)\S")  # fmt: skip
 # A JVM names the exception that it ends by, then what that came of; Py4J puts it below Python's own.
 _OF_JVM = re.compile(
     r'(?:Caused by: |: |Exception in thread "[^"]{1,80}" )(?=(?:[a-z_]\w{0,60}\.){1,8}[A-Z]\w{0,80}(?:Error|Exception)\b)'
@@ -52,7 +52,7 @@ _NOT_A_MESSAGE = re.compile(
     r"Traceback \(|During handling|The above exception|^[=_*#-]{10,}|^\[?[EWIF]\d{4} |^\[\w|^\d{4}-\d\d-\d\d|\d%\||^(?:PASSED|FAILED)\b|\.py::\w"
 )
 MOST_BELOW = 6  # lines below the first one of a message that are read
-_LONE = re.compile(r"^(?:\w+\.)*\w{2,}(?:Error|Exception)$")
+_LONE = re.compile(r"^(?:(?:\w+\.)*\w{2,}(?:Error|Exception)|StopIteration)$")
 # No code: where several processes print at once, the blanks before it are another one's.
 _NUMBERED_ERROR = re.compile(r"\s+\w*Error: \[(?:Errno|WinError) \d+\]")
 IN_THREAD, OF_TASK = "Exception in thread", "future: <"
@@ -223,7 +223,8 @@ def _ends_like_type(text: str) -> bool:
 
 
 def _is_below_frame(lines: Sequence[Line], index: int) -> bool:
-    return any(_FRAME.match(line.text) for line in lines[max(0, index - 3) : index])
+    above = [line.text for line in lines[max(0, index - _DEEPEST_SOURCE) : index] if line.text]
+    return any(map(_FRAME.match, above[-3:]))
 
 
 def _is_inner(lines: Sequence[Line], index: int) -> bool:

@@ -175,7 +175,7 @@ def _of_exception(
         CausalDepth.GENERAL if unsure else CausalDepth.ROOT,
         _KIND,
         "possible" if unsure else "likely",
-        (f"the script raised {text}", advice_for(raised.name, raised.message)),
+        (f"the script raised {text}", advice_for(raised.name, raised.message or raised.below)),
         location=place_of([raised, *chain]),
         command=command_for(USER_CODE, raised.text),
     )

@@ -18,6 +18,7 @@ ROWS: tuple[Advice, ...] = (
     Advice("S95", r"walltime", "", "resume from the last checkpoint, with more time: qsub -l walltime=HH:MM:SS"),
     Advice("S96", r"NODE_FAIL|NODE FAILURE|[Nn]ode [Ff]ailure|NodeLost|[Nn]ode has failed", "the node failed under the job", "leave it out (sbatch --exclude=NODE; sinfo -R says why it is down), and resume from the last checkpoint"),
     Advice("S96", r"Evicted", "the node evicted the pod: it ran out of memory or disk, or another pod had priority", "kubectl describe pod POD says of what; requests as large as what is used protect it; resume from the last checkpoint"),
+    Advice("S44", r"cpu bind request|CPU binding outside|(?:layout|distribute) tasks", "the step cannot have the CPUs that it is to be bound to: of another step that started it, or more than it got", "srun --cpu-bind=none, or the variables of the binding taken out of the environment before it", "unset ${!SLURM_CPU_BIND*}"),
     Advice("S44", r"[Cc]redential|[Mm]unge", command="munge -n | ssh NODE unmunge; ssh NODE date"),
     Advice("S44", r"^The connection to the server", command="kubectl config current-context; KUBECONFIG must name the cluster's file"),
     Advice("S44", r"Error from server \(Forbidden\)", command="kubectl auth can-i --list -n NAMESPACE"),

@@ -2,7 +2,6 @@
 
 from preflight.diagnosis.advice.model import Advice
 
-_NEWER_PTXAS = "export TRITON_PTXAS_PATH=/usr/local/cuda/bin/ptxas"
 ROWS: tuple[Advice, ...] = (
     Advice("S104", r"Expected 88 from C header, got 96", "", "numpy below 2, or a newer build of the package that the traceback's last import names", "python -m pip install 'numpy<2'"),
     Advice("S104", r"Expected 96 from C header|but this version of numpy is 0x(?!2)", "a package was built for a newer NumPy than the installed one", "a newer numpy, or an older build of the package that the traceback's last import names", "python -m pip install -U numpy"),
@@ -33,7 +32,6 @@ ROWS: tuple[Advice, ...] = (
     Advice("S68", r"No such file or directory: '/(?!usr/bin/)\S{1,200}/(?:gcc|g\+\+|clang)", command="unset CC CXX, or let them name a compiler of this host (env: of the run config)"),
     Advice("S68", r"C(?:\+\+)? compiler|CxxCompiler|No such file or directory: '\S*(?:gcc|g\+\+|clang)'|Compiler: \S+ is not found", command="sudo apt install g++"),
     Advice("S68", r"^triton\.compiler\.errors\.CompilationError(?!(?s:.*)(?:_inductor|_dynamo))", command="correct the @triton.jit function, or take another version of its package: line and column count from its def, and the last line names the fault"),
-    Advice("S68", r"option 'gpu-name'", command=_NEWER_PTXAS),
     Advice("S68", r"cannot find -lcuda\b", command="export LIBRARY_PATH=/usr/local/cuda/lib64/stubs"),
     Advice("S68", r"Triton Error|_inductor|_dynamo|inductor|[Tt]riton", command="export TORCHDYNAMO_DISABLE=1"),
     Advice("S65", "", command="unset PYTHONHOME PYTHONPATH"),

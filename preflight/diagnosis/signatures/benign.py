@@ -22,7 +22,7 @@ ROWS: tuple[Notice, ...] = (
             "not harmless on a GPU job: this rank sees no GPU", safe=False),
     notice("W11", r"libnccl-net\.so", "harmless: no network plugin, NCCL uses its own", safe=True),
     notice("W12", r"errno: 97 - Address family not supported", "harmless: no IPv6 on this host", safe=True),
-    notice("W13", r"destroy_process_group\(\) was not called|has failed to shutdown the rendezvous|resource_tracker: process died unexpectedly, relaunching", "harmless at the end of a run", safe=True),
+    notice("W13", r"destroy_process_group\(\) was not called|has failed to shutdown the rendezvous|Failed to disconnect from coordination service|resource_tracker: process died unexpectedly, relaunching", "harmless at the end of a run", safe=True),
     notice("W14", r"find_unused_parameters=True was specified", "harmless: speed only", safe=True),
     notice("W15", r"Detected kernel version .* below the recommended minimum", "may hang: kernel before 5.5", safe=False),
     notice("W16", r"lr_scheduler\.step\(\). before .optimizer\.step\(\)",

@@ -15,7 +15,12 @@ _SEGFAULT = r"Speicherzugriffsfehler|Erreur de segmentation|Violación de segmen
 DEATHS_IN_WORDS = (
     rf"(?:{_KILLED}|{_ABORTED}).{{0,200}}\b(?:python|torchrun|accelerate|deepspeed|srun|mpirun)\b|{_SEGFAULT}"
 )
-NOT_FOUND_IN_WORDS = r"(?:: (?:commande introuvable|(?:Befehl|Kommando) nicht gefunden\.?|orden no encontrada|comando não encontrado|comando non trovato|команда не найдена|未找到命令|找不到命令|コマンドが見つかりません|명령어를 찾을 수 없음|nie znaleziono polecenia|Command not found\.)|^fish: Unknown command: \S{1,80})$"
+NOT_FOUND_IN_WORDS = (
+    r"(?:: (?:commande introuvable|(?:Befehl|Kommando) nicht gefunden\.?|orden no encontrada|comando não encontrado|comando non trovato|команда не найдена|未找到命令|找不到命令|コマンドが見つかりません|명령어를 찾을 수 없음|nie znaleziono polecenia|Command not found\.)|^fish: Unknown command: \S{1,80})$"
+    # of cmd and of PowerShell
+    r"|['\"] ?(?:不是(?:内部或外部命令|內部或外部命令)|は、?内部コマンドまたは外部コマンド|은\(는\) 내부 또는 외부 명령|n'est pas reconnu en tant que commande interne|no se reconoce como un comando interno|não é reconhecido como um comando interno|non è riconosciuto come comando interno|не является внутренней или внешней|ist entweder falsch geschrieben oder)"
+    r"|识别为 cmdlet|詞彙是否為 Cmdlet|コマンドレット、関数、|용어가 cmdlet, |n'est pas reconnu comme nom d'applet de commande|no se reconoce como nombre de un cmdlet|não é reconhecido como nome de cmdlet|non (?:è )?riconosciuto come nome di cmdlet|не распознано как имя командлета|wurde nicht als Name eines Cmdlet"
+)
 # A signal whose name comes first, is all that a logger says, or is a number; not what is done at one that may come.
 STOP_IN_WORDS = (
     r"\b(?:SIG(?:TERM|INT|HUP)|[Ss]ignal (?:2|15))(?: \(\w+\))?,? (?:was )?(?:received|caught)\b(?! by\b|.{0,40}\b(?:reload|ignor))"

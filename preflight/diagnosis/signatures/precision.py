@@ -138,7 +138,7 @@ ROWS: tuple[Signature, ...] = (
               " rehearse names the first bad step", "thread"),
     Signature("S19", "nan-loss", GENERAL,
               r"probability tensor contains either `inf`, `nan`|" + KERNEL_ASSERTION + r"[^`]{0,80}(?:\bcumdist\b|\b_?isnan\b|\b_?isinf\b|\bisfinite\b|\bsum > |\bval >= |0 <= p\d* && p\d* <= 1)"
-              r"|Input contains NaN, infinity or a value too large for dtype\('float16'\)|FloatingPointError: invalid value \((?:nan|inf)\) encountered in "
+              r"|Input contains NaN, infinity or a value too large for dtype\('float16'\)|FloatingPointError: invalid value \((?:nan|inf)\) encountered in |AssertionError: tensor\(\[*(?:-?\d[-\d.e+]*, *){0,20}-?(?:nan|inf)\b"
               r"|to satisfy the constraint \w+\(.{0,60}\), but found invalid values",
               "the model's outputs are NaN or infinite: an earlier step broke its weights, or fp16 overflows",
               "bf16 instead of fp16, or float32; look at the losses before this", "thread"),
