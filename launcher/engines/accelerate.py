@@ -17,7 +17,7 @@ on the command line, and this does.
 
 from collections.abc import Iterator
 
-from launcher.engines.accelerate_config import config_yaml, has_strategy
+from launcher.engines.accelerate_config import has_strategy, render_config
 from launcher.engines.base import (
     LAUNCHER_PROGRAM,
     RANK_PROGRAM,
@@ -25,9 +25,9 @@ from launcher.engines.base import (
     Engine,
     NodeSetup,
     World,
-    torch_settings,
+    list_torch_args,
 )
-from launcher.engines.single_rank import accelerate_variables, describe_start, needs_no_launcher, rank_argv
+from launcher.engines.single_rank import describe_start, list_simple_variables, needs_no_launcher, rank_argv
 
 MODULE = "accelerate.commands.launch"
 CONFIG = "accelerate.yaml"
@@ -41,7 +41,7 @@ class Accelerate(Engine):
         if _is_alone(world, node):
             return rank_argv(node)
         # What accelerate's config file does not take.
-        settings = torch_settings(world, node)
+        settings = list_torch_args(world, node)
         return (
             *(node.python, LAUNCHER_PROGRAM, "-m", MODULE, "--config_file", f"{RUN_DIR}/{CONFIG}"),
             *(settings if world.size > 1 or node.accelerate_config else node.launcher_args),
@@ -51,7 +51,7 @@ class Accelerate(Engine):
     def environment(self, world: World, node: NodeSetup) -> dict[str, str]:
         """Return the id of the rendezvous, and what makes CPU ranks of its multi-GPU path."""
         if _is_alone(world, node):
-            return accelerate_variables(world, node)
+            return list_simple_variables(world, node)
         env: dict[str, str] = {}
         if world.size > 1 or has_strategy(node.accelerate_config):
             # Without an id of its own every static rendezvous is called "none", and a stranger's launcher on
@@ -65,14 +65,14 @@ class Accelerate(Engine):
 
     def files(self, world: World, node: NodeSetup) -> tuple[tuple[str, str], ...]:
         """Return accelerate's config file."""
-        return () if _is_alone(world, node) else ((CONFIG, config_yaml(world, node)),)
+        return () if _is_alone(world, node) else ((CONFIG, render_config(world, node)),)
 
     def notes(self, world: World, node: NodeSetup) -> Iterator[str]:
         """Yield the config file in one line, and the number in it that is not that of the ranks."""
         if _is_alone(world, node):
             yield describe_start("accelerate launch")
             return
-        lines = config_yaml(world, node).splitlines()
+        lines = render_config(world, node).splitlines()
         yield f"$RUN_DIR/{CONFIG}: {', '.join(line.strip() for line in lines)}"
         local = len(node.ranks.slots)
         if local * world.nodes != world.size:

@@ -8,7 +8,7 @@ from launcher.engines.accelerate_settings import STRATEGIES
 from launcher.engines.base import NodeSetup, World
 
 
-def config_yaml(world: World, node: NodeSetup) -> str:
+def render_config(world: World, node: NodeSetup) -> str:
     """Return accelerate's config file for one node, with every key that a host could otherwise decide.
 
     Keys of the user's file are taken over but for those that the plan owns. `num_processes` is local ranks x
@@ -42,7 +42,7 @@ def config_yaml(world: World, node: NodeSetup) -> str:
         rows["mixed_precision"] = world.mixed_precision
     if many:
         rows |= {"main_process_ip": world.main_address, "main_process_port": world.main_port}
-    return "\n".join(yaml_lines(rows)) + "\n"
+    return "\n".join(render_lines(rows)) + "\n"
 
 
 def has_strategy(config: Mapping[str, Any]) -> bool:
@@ -65,7 +65,7 @@ def with_deepspeed_file(config: Mapping[str, Any], path: str) -> dict[str, Any]:
     return {**config, "deepspeed_config": {**config["deepspeed_config"], "deepspeed_config_file": path}}
 
 
-def yaml_lines(config: Mapping[str, Any]) -> Iterator[str]:
+def render_lines(config: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of a config file, keys by name. Every string is quoted: a bare `no` is a boolean."""
     for name, value in sorted(config.items()):
         yield f"{name}: {json.dumps(value, sort_keys=True)}"

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from launcher.engines.command_line import options, values
 from launcher.engines.command_line.parsed_command import OptionUse, Request
-from launcher.engines.command_line.tables.names import names
+from launcher.engines.command_line.tables.names import as_names
 from launcher.errors import CommandRefused
 from preflight.frozen import dataclass
 from preflight.probes.request import find_hugging_face_home
@@ -35,7 +35,7 @@ SECTIONS = {
 
 _OWNER = "accelerate"
 STRATEGIES = {"--use_fsdp": "FSDP", "--use_deepspeed": "DEEPSPEED", "--use_megatron_lm": "MEGATRON_LM"}
-_DEEPSPEED_KEYS = names(
+_DEEPSPEED_KEYS = as_names(
     "deepspeed_config_file zero_stage offload_optimizer_device offload_param_device"
     " offload_optimizer_nvme_path offload_param_nvme_path gradient_accumulation_steps gradient_clipping"
     " zero3_init_flag zero3_save_16bit_model deepspeed_moe_layer_cls_names"
@@ -60,7 +60,7 @@ _OWNED_KEYS: Mapping[str, tuple[object, str]] = {
     "tpu_use_cluster": (False, "gpulaunch launches on no TPU"),
     "fp16": (None, options.FROM_PRECISION),
     **dict.fromkeys(
-        names(
+        as_names(
             "same_network dynamo_backend command_file commands tpu_name tpu_zone tpu_use_sudo tpu_vm tpu_env"
         ),
         (None, ""),
@@ -148,7 +148,7 @@ def with_options(settings: AccelerateSettings, kept: Iterable[OptionUse]) -> Acc
             strategy = STRATEGIES[use.name]
         elif use.name == "--debug":
             keys["debug"] = True
-        elif (section := section_of(name)) is not None:
+        elif (section := find_section(name)) is not None:
             sections.setdefault(section, {})[name] = _option_value(use)
     if strategy == "DEEPSPEED":
         sections.setdefault("deepspeed_config", {})["deepspeed_multinode_launcher"] = "standard"
@@ -163,7 +163,7 @@ def select_section_options(kept: Iterable[OptionUse]) -> tuple[OptionUse, ...]:
         if use.owner == _OWNER
         and (
             use.name in (*STRATEGIES, "--use_parallelism_config", "--debug")
-            or section_of(use.name[2:]) is not None
+            or find_section(use.name[2:]) is not None
         )
     )
 
@@ -231,21 +231,23 @@ def _request(content: Mapping[str, Any], source: str) -> Request:
     return Request(
         nodes=number("num_machines"),
         total=number("num_processes"),
-        gpus=values.gpus(named("gpu_ids"), str(content["gpu_ids"]))
+        gpus=values.parse_gpus(named("gpu_ids"), str(content["gpu_ids"]))
         if content.get("gpu_ids") is not None
         else None,
         on_cpu=content.get("use_cpu") is True,
         main_address=str(content.get("main_process_ip") or ""),
-        main_port=values.port(named("main_process_port"), str(port)) or None if port is not None else None,
+        main_port=values.parse_port(named("main_process_port"), str(port)) or None
+        if port is not None
+        else None,
         precision=None
         if precision is None
-        else values.precision(named("mixed_precision"), str(precision).lower()),
+        else values.parse_precision(named("mixed_precision"), str(precision).lower()),
     )
 
 
 def _with_filters(request: Request, section: Section) -> Request:
     def filters(key: str) -> Any:
-        return values.node_filters(key, str(section[key])) if section.get(key) else ()
+        return values.parse_node_filters(key, str(section[key])) if section.get(key) else ()
 
     return replace(
         request,
@@ -255,7 +257,7 @@ def _with_filters(request: Request, section: Section) -> Request:
     )
 
 
-def section_of(option: str) -> str | None:
+def find_section(option: str) -> str | None:
     """Return the section that an option of `accelerate launch` belongs to; its name is without dashes."""
     if option in _DEEPSPEED_KEYS:
         return "deepspeed_config"

@@ -137,7 +137,7 @@ def build_environment(world: World, node: NodeSetup) -> dict[str, str]:
     return env
 
 
-def torch_settings(world: World, node: NodeSetup) -> tuple[str, ...]:
+def list_torch_args(world: World, node: NodeSetup) -> tuple[str, ...]:
     """Return the options of torch's launcher that are the same in whatever engine runs it."""
     settings: tuple[str, ...] = ("--rdzv_conf", f"timeout={world.rendezvous_timeout_s}")
     if "--log_dir" not in node.launcher_args:

@@ -26,7 +26,7 @@ def rank_argv(node: NodeSetup) -> tuple[str, ...]:
     return (node.python, RANK_PROGRAM, *node.words)
 
 
-def accelerate_variables(world: World, node: NodeSetup) -> dict[str, str]:
+def list_simple_variables(world: World, node: NodeSetup) -> dict[str, str]:
     """Return what accelerate's simple launcher sets (accelerate/utils/launch.py)."""
     variables = {
         "ACCELERATE_USE_CPU": str(node.on_cpu),
@@ -42,7 +42,7 @@ def accelerate_variables(world: World, node: NodeSetup) -> dict[str, str]:
     return variables
 
 
-def torch_variables(world: World) -> dict[str, str]:
+def list_torch_variables(world: World) -> dict[str, str]:
     """Return what torch's agent sets (torch/distributed/elastic/agent/server/local_elastic_agent.py).
 
     No agent keeps a store, so that the rank makes its own; none reads an error file; and how NCCL handles

@@ -18,8 +18,8 @@ ACCELERATE_USE_CPU where its ranks are on the CPU; no other program reads either
 
 from collections.abc import Iterator
 
-from launcher.engines.base import LAUNCHER_PROGRAM, RANK_PROGRAM, Engine, NodeSetup, World, torch_settings
-from launcher.engines.single_rank import describe_start, needs_no_launcher, rank_argv, torch_variables
+from launcher.engines.base import LAUNCHER_PROGRAM, RANK_PROGRAM, Engine, NodeSetup, World, list_torch_args
+from launcher.engines.single_rank import describe_start, list_torch_variables, needs_no_launcher, rank_argv
 
 MODULE = "torch.distributed.run"
 
@@ -40,7 +40,7 @@ class Torchrun(Engine):
             *("--master_port", str(world.main_port)),
             *("--rdzv_backend", "static"),
             *("--rdzv_id", world.run_id),
-            *torch_settings(world, node),
+            *list_torch_args(world, node),
             *(RANK_PROGRAM, *node.words),
         )
 
@@ -50,7 +50,7 @@ class Torchrun(Engine):
         if node.on_cpu:
             env["ACCELERATE_USE_CPU"] = "true"
         if needs_no_launcher(world, node):
-            env |= torch_variables(world)
+            env |= list_torch_variables(world)
         if node.launched_by == "deepspeed":  # deepspeed/launcher/launch.py sets these three
             env["CROSS_RANK"], env["CROSS_SIZE"] = str(node.node_rank), str(world.nodes)
             env["LOCAL_SIZE"] = str(len(node.ranks.slots))

@@ -9,8 +9,8 @@ import yaml
 from launcher.engines.accelerate_config import (
     find_deepspeed_file,
     has_strategy,
+    render_lines,
     with_deepspeed_file,
-    yaml_lines,
 )
 from launcher.engines.accelerate_settings import (
     SECTIONS,
@@ -115,7 +115,7 @@ def merged(text: str, options: str = "") -> str:
     precision = yaml.safe_load(text).get("mixed_precision")
     if precision is not None:
         plan["mixed_precision"] = "no" if precision is False else precision
-    return "\n".join(yaml_lines(plan | settings.config)) + "\n"
+    return "\n".join(render_lines(plan | settings.config)) + "\n"
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from launcher.engines.command_line.option_reader import read_options
 from launcher.engines.command_line.options import Table
 from launcher.engines.command_line.parse import parse_line
-from launcher.engines.command_line.shell.words import plain
+from launcher.engines.command_line.shell.words import make_words
 from launcher.engines.command_line.tables.accelerate import ACCELERATE
 from launcher.engines.command_line.tables.torchrun import TORCHRUN
 from launcher.errors import CommandRefused
@@ -54,7 +54,7 @@ def check_against(parser: argparse.ArgumentParser, table: Table, words: list[str
     except SystemExit:
         assume(False)
     try:
-        read = read_options(plain(words), 0, of_release(table, parser))
+        read = read_options(make_words(words), 0, of_release(table, parser))
     except CommandRefused as refused:
         assert f" of {table.owner}: " in refused.message  # noqa: PT017 - an option that gpulaunch cannot honour
         return

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from launcher.engines.accelerate_settings import SECTIONS, section_of
+from launcher.engines.accelerate_settings import SECTIONS, find_section
 from launcher.engines.command_line.line import VARIABLES
 from launcher.engines.command_line.options import LauncherOption, Table
 from launcher.engines.command_line.parse import parse_line
@@ -186,7 +186,7 @@ def _sentence(option: LauncherOption, table: Table) -> str:
         return f"{option.why}. Instead: {option.fix}"
     if option.fate == "owned" or option.why:
         return option.why
-    section = section_of(option.name.removeprefix("--")) if table is ACCELERATE else None
+    section = find_section(option.name.removeprefix("--")) if table is ACCELERATE else None
     if section is not None and section in SECTIONS:
         return f"a key of `{section}`"
     return f"given to {table.owner} as it is"

@@ -75,13 +75,13 @@ def _number(option: str, text: str) -> str:
     return found[-1] if found else ""
 
 
-def job_variables(text: str) -> Mapping[str, str]:
+def list_job_variables(text: str) -> Mapping[str, str]:
     """Return the variables that a job has whose script this is: `SLURM_NNODES` of `#SBATCH --nodes=2`."""
     options = _VARIABLES if "#SBATCH" in text and "SLURM_" in text else {}
     return {name: number for name, option in options.items() if (number := _number(option, text))}
 
 
-def preparation(text: str) -> str:
+def render_setup(text: str) -> str:
     """Return what the lines do in front of the first command, as a shell does it: `--chdir`, `--export`."""
     lines: list[str] = []
     folder = ""
@@ -106,19 +106,19 @@ def explain_directives(text: str) -> Iterator[str]:
             del given[image]
             yield f"#{mark} {image}: {_IMAGE}"
         yield f"#{mark or 'SBATCH'} {', '.join(given)}: {why}"
-    for name, number in job_variables(text).items():
+    for name, number in list_job_variables(text).items():
         if re.search(rf"\$\{{?{name}\b", text):
             yield f"${name}: {number}, as the #SBATCH lines say, on however many hosts it starts"
 
 
-def asked_counts(text: str) -> Iterator[tuple[str, Word]]:
+def list_counts(text: str) -> Iterator[tuple[str, Word]]:
     """Yield as variables the counts of the lines, which srun and mpirun take where they have none."""
     for sets, option in _COUNTS.items():
         if "#SBATCH" in text and (number := _number(option, text)):
             yield f"{ASKED}_{sets}_{_OF_JOB}{option.partition('|')[0]}", Word(number)
 
 
-def without_vain_counts(found: list[FoundOption], prefix: str, *, has_ranks: bool) -> list[FoundOption]:
+def drop_vain_counts(found: list[FoundOption], prefix: str, *, has_ranks: bool) -> list[FoundOption]:
     """Return options without the counts of lines that the step (`srun -n 2`) replaces, or that no step takes.
 
     `has_ranks`: its tasks are ranks; in front of a launcher they are launchers, and only nodes count.

@@ -12,7 +12,7 @@ from itertools import pairwise, takewhile
 
 from launcher.engines.command_line import remedies, side_commands
 from launcher.engines.command_line.parsed_command import Environment, MissingValue
-from launcher.engines.command_line.shell.missing_values import with_placeholders
+from launcher.engines.command_line.shell.missing_values import clear_placeholders
 from launcher.engines.command_line.shell.variables import Value
 from launcher.engines.command_line.shell.words import Word, is_assignment
 from launcher.engines.command_line.tables import side_programs, wrappers
@@ -132,7 +132,7 @@ def _choose(found: Sequence[FoundCommand], kept: Sequence[int], number: int | No
 
 def _explain_left_out(one: FoundCommand, *, is_behind: bool) -> str:
     words = one.words
-    if settings := side_commands.asks_settings(words):
+    if settings := side_commands.explain_settings(words):
         why = settings
     elif submits(words):
         why = SUBMITS
@@ -140,7 +140,7 @@ def _explain_left_out(one: FoundCommand, *, is_behind: bool) -> str:
         why = _BESIDE
     else:
         why = side_commands.BEHIND if is_behind else side_programs.BEFORE
-    shown = " ".join(word.text.strip() for word in side_commands.program_words(words)[:2])
+    shown = " ".join(word.text.strip() for word in side_commands.strip_prefixes(words)[:2])
     return f"{shown[:60]}: {why}"
 
 
@@ -203,9 +203,9 @@ def _without_setup(found: Sequence[FoundCommand]) -> tuple[int, ...]:
     trains = has_launcher or any(side_commands.starts_training(one.words) for one in found)
     for at, one in enumerate(found):
         is_left_out = (
-            (has_launcher and side_commands.names_setup_script(one.words))
+            (has_launcher and side_commands.is_setup_script(one.words))
             or side_commands.is_setup(one.words)
-            or side_commands.asks_settings(one.words)
+            or side_commands.explain_settings(one.words)
             or _is_inline(one.words)
             or (trains and one.in_background and not _rank(one.words))
         )
@@ -254,7 +254,7 @@ def _program(words: tuple[Word, ...]) -> str:
 def _piped(reader: tuple[Word, ...]) -> CommandRefused:
     name = posixpath.basename(reader[0].text)
     if name in wrappers.REPEATERS and side_commands.find_launcher(reader):
-        return remedies.refused_program(name, reader[1:])
+        return remedies.explain_refused_program(name, reader[1:])
     return CommandRefused(
         f"the line pipes into {reader[0].text}",
         "leave the pipe out, or pipe the output of gpulaunch run itself",
@@ -268,14 +268,14 @@ def _several(found: Sequence[FoundCommand], number: int | None) -> CommandRefuse
     more = f"; {len(found) - _LISTED} more" if len(found) > _LISTED else ""
     what = f"{len(found)} commands, {alike}{shown}{more}"
     ranks = [_rank(one.words) for one in found]
-    complete = (all(with_placeholders(word).is_known for word in line.words) for line in found)
+    complete = (all(clear_placeholders(word).is_known for word in line.words) for line in found)
     said = list(zip(ranks, complete, strict=True))
     one = 1 + said.index(max(said))
-    if number is None and (fix := remedies.without_ssh([line.words for line in found])):
+    if number is None and (fix := remedies.replace_ssh([line.words for line in found])):
         return CommandRefused(f"the text starts the launch on several hosts by ssh, {shown}{more}", fix)
     _refuse_blanks(found if number is None else ())
     if set(names := [posixpath.basename(line.words[0].text) for line in found]) <= set(wrappers.SCHEDULERS):
-        return remedies.refused_program(names[-1], found[-1].words[1:])
+        return remedies.explain_refused_program(names[-1], found[-1].words[1:])
     rest = "; do what the others do on each host yourself" if len(list(filter(None, ranks))) == 1 else ""
     return CommandRefused(
         f"the text has {what}" if number is None else f"the text has no launch {number}, but {what}",

@@ -15,20 +15,20 @@ from launcher.engines.command_line import batch_script, refusals, side_commands
 from launcher.engines.command_line.candidates import SUBMITS, FoundCommand, ShellLine, choose_launch, submits
 from launcher.engines.command_line.launch_patterns import LAUNCH_INSIDE, LAUNCH_LINE
 from launcher.engines.command_line.options import RANK_LOGS
-from launcher.engines.command_line.pages.page import commands_text
+from launcher.engines.command_line.pages.page import find_commands
 from launcher.engines.command_line.parsed_command import MissingValue
 from launcher.engines.command_line.shell.aliases import read_aliases, read_removed
 from launcher.engines.command_line.shell.blocks import LEAVES
 from launcher.engines.command_line.shell.bracket_tests import Answer, Files, ends_unset
-from launcher.engines.command_line.shell.command_substitution import reads_output
+from launcher.engines.command_line.shell.command_substitution import make_reader
 from launcher.engines.command_line.shell.commands import CommandReader
 from launcher.engines.command_line.shell.doubts import SHOWN, define, leave_out
-from launcher.engines.command_line.shell.missing_values import without_values
+from launcher.engines.command_line.shell.missing_values import explain_no_values
 from launcher.engines.command_line.shell.pipelines import predict_output
 from launcher.engines.command_line.shell.replay_limits import Replays
 from launcher.engines.command_line.shell.state import READERS, ShellState
 from launcher.engines.command_line.shell.subshells import ENDS
-from launcher.engines.command_line.shell.variables import ASIDE, NOUNSET, Value, ends_on_errors
+from launcher.engines.command_line.shell.variables import ASIDE, NOUNSET, Value, update_error_ends
 from launcher.engines.command_line.shell.words import Word, is_assignment
 from launcher.engines.command_line.tables import side_programs
 from launcher.engines.command_line.wrappers import explain_empty, strips_program
@@ -79,7 +79,7 @@ def split_line(
     it; `number` chooses one of several commands. Raises CommandRefused for several commands without one, for
     launches in a loop or a condition that the text does not decide, and for quotes that do not end.
     """
-    launches = _Launches(ShellState({**batch_script.job_variables(text), **environ}, files))
+    launches = _Launches(ShellState({**batch_script.list_job_variables(text), **environ}, files))
     launches.shell.functions.update(functions or {})
     launches.read(text)
     return launches.line(text, number)
@@ -110,15 +110,15 @@ class _Launches:
         if "\0" in text:
             raise CommandRefused("the text has a NUL character, which no command has", "paste it as text")
         shell.blocks.fatal = frozenset(["set -e"] if _ERREXIT_OF_FILE.match(text) else [])
-        shell.values.read_output = reads_output(shell, Replays(commands_text))
-        self.commands = commands_text(text, shell.values, shell.blocks.files)
-        reader = CommandReader(batch_script.preparation(text) + self.commands, shell, Replays(commands_text))
+        shell.values.read_output = make_reader(shell, Replays(find_commands))
+        self.commands = find_commands(text, shell.values, shell.blocks.files)
+        reader = CommandReader(batch_script.render_setup(text) + self.commands, shell, Replays(find_commands))
         for words, end in reader.commands():
             self.ended = "|" if shell.is_piped else self.ended
             asks = shell.blocks.asks_next
             if shell.blocks.failed and not self.is_behind:
                 reasons = ", ".join(sorted(shell.blocks.fatal - ASIDE))
-                shell.lack(refusals.early_end((*shell.blocks.failed, Word(f"({reasons})"))))
+                shell.lack(refusals.explain_early_end((*shell.blocks.failed, Word(f"({reasons})"))))
             shell.blocks.failed = ()
             if shell.blocks.runs:
                 self._note_settings(words)
@@ -145,7 +145,7 @@ class _Launches:
             ends = {"trap ERR"} if re.search(r"\bexit\b", handler) else set[str]()
             blocks.fatal = blocks.fatal - {"trap ERR"} | ends
         elif words[0].text == "set":
-            blocks.fatal = ends_on_errors(words, blocks.fatal)
+            blocks.fatal = update_error_ends(words, blocks.fatal)
             self.shell.values.is_strict = NOUNSET in blocks.fatal
         elif bodies := read_aliases(words):
             define(self.shell, bodies)
@@ -161,7 +161,7 @@ class _Launches:
         elif (words[0].text in _ASIDE or all(map(is_assignment, words))) and any(
             ends_unset(part, self.shell.values) for one in words for part in one.unresolved
         ):
-            self.shell.lack(without_values(words, "the text"))
+            self.shell.lack(explain_no_values(words, "the text"))
 
     def _take_asked(self, words: tuple[Word, ...], asks: Answer, end: str) -> None:
         """Take what a condition does as it asks: `if torchrun train.py; then`, `if ! cd DIR; then`."""
@@ -183,7 +183,7 @@ class _Launches:
         elif asks:
             self._take(words, runs=True)
         else:
-            self.shell.doubtful.append((words, refusals.asked_launch(self.shell.blocks.open[-1].kind)))
+            self.shell.doubtful.append((words, refusals.explain_condition(self.shell.blocks.open[-1].kind)))
 
     def _take(self, words: tuple[Word, ...], runs: Answer, end: str = "") -> None:
         shell = self.shell
@@ -230,7 +230,7 @@ class _Launches:
         side_commands.refuse_undecided(words, self.found[0].words if self.found else ())
         reader = posixpath.basename(words[0].text)  # `echo "torchrun train.py" | bash`
         if self.ended == "|" and side_commands.reads_commands(reader) and LAUNCH_INSIDE.search(self.printed):
-            raise refusals.unstarted_launch(f"prints its launch, and pipes it into {reader}", self.printed)
+            raise refusals.explain_unstarted(f"prints its launch, and pipes it into {reader}", self.printed)
         if len(self.found) == _MOST_COMMANDS:
             raise CommandRefused(f"the text has more than {_MOST_COMMANDS} commands", "paste one launch")
         line, is_shown = self._line(words), words == SHOWN and end[:1] != "|"
@@ -275,7 +275,7 @@ class _Launches:
         elif self.is_behind and not self._may_continue():
             shell.left = "exit"
         elif not shell.blocks.of_arguments:
-            shell.lack(refusals.early_end(words))
+            shell.lack(refusals.explain_early_end(words))
         shell.dropped += [f"{name}: {side_programs.NOTHING}"] if name in ("exit", "return") else []
 
     def _may_continue(self) -> bool:
@@ -316,7 +316,7 @@ class _Launches:
         if all(side_commands.is_setup(one.words) for one in found):
             for name, body in shell.written.items():
                 if body is not None and LAUNCH_LINE.search(body.text):
-                    raise refusals.written_launch(name)
+                    raise refusals.explain_written(name)
             has_uncalled = any(map(LAUNCH_LINE.search, shell.functions.values()))
             if not (shell.doubtful or has_uncalled):
                 refusals.refuse_without_arguments(self.commands)
@@ -335,7 +335,7 @@ class _Launches:
             shown = " ".join(word.text for word in words[:3])
             shell.dropped.append(f"{shown}: {side_commands.BEHIND if at in self.late else _IN_CONDITION}")
         dropped = tuple(filter(None, dict.fromkeys(shell.dropped)))
-        exports = (*batch_script.asked_counts(text), *line.exports)
+        exports = (*batch_script.list_counts(text), *line.exports)
         return replace(line, exports=exports, dropped=dropped, unknown=unknown, commands=choice.commands)
 
 
@@ -355,12 +355,12 @@ def _no_command(shell: ShellState) -> CommandRefused:
             f"the text has a shell function, {next(iter(shell.functions))}", "paste the command inside of it"
         )
     if shell.blocks.kinds:
-        return refusals.undecided_block(tuple(shell.blocks.kinds)[-1])
+        return refusals.explain_undecided(tuple(shell.blocks.kinds)[-1])
     for name, value in shell.values.items():
         text = value.text if isinstance(value, Word) else "" if isinstance(value, tuple) else value
         if name not in shell.environ and LAUNCH_LINE.match(text):
-            return refusals.unstarted_launch(f"keeps its launch in {name}, and does not start it", text)
-    return refusals.no_command()
+            return refusals.explain_unstarted(f"keeps its launch in {name}, and does not start it", text)
+    return refusals.explain_empty()
 
 
 def _unwritten(line: ShellLine, shell: ShellState) -> tuple[MissingValue, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from launcher.engines.command_line import python_options, refusals
-from launcher.engines.command_line.batch_script import without_vain_counts
+from launcher.engines.command_line.batch_script import drop_vain_counts
 from launcher.engines.command_line.line import CommandLine
 from launcher.engines.command_line.option_reader import (
     FoundOption,
@@ -15,15 +15,15 @@ from launcher.engines.command_line.option_reader import (
     read_options,
 )
 from launcher.engines.command_line.options import Table
-from launcher.engines.command_line.own_ranks import fixed_ranks, options_of_plan, with_own_ranks
+from launcher.engines.command_line.own_ranks import explain_fixed_ranks, explain_own_ranks, list_plan_options
 from launcher.engines.command_line.parsed_command import LauncherKind, ParsedCommand, ProgramKind, Request
 from launcher.engines.command_line.remedies import refuse_submitter
-from launcher.engines.command_line.request import LAST_COUNTS, check_counts, for_each_host, request_of
+from launcher.engines.command_line.request import LAST_COUNTS, check_counts, request_of, widen_localhost
 from launcher.engines.command_line.shell.missing_values import (
-    named_like_variables,
+    clear_placeholders,
+    explain_no_values,
+    list_variable_like,
     require_known,
-    with_placeholders,
-    without_values,
 )
 from launcher.engines.command_line.shell.words import Word
 from launcher.engines.command_line.side_commands import refuse_setup
@@ -93,7 +93,7 @@ def read_launcher(line: CommandLine, start: int) -> ParsedCommand:
     require_known(line.words[start], "the command")
     name = posixpath.basename(text)
     if [word.text for word in line.words[start + 1 : start + 2]] == ["="]:  # a line of a TOML file
-        raise refusals.no_program(f"{text} =")
+        raise refusals.explain_no_program(f"{text} =")
     if text in ("-m", "--module") and line.environment is not None:  # `uv run -m pkg.train`
         return replace(_read_python(line, start - 1), python="")
     if _PYTHON.fullmatch(name):
@@ -109,18 +109,18 @@ def read_launcher(line: CommandLine, start: int) -> ParsedCommand:
             f"write {name} {verb} ...",
         )
     if name.endswith(".py"):
-        return with_own_ranks(_record(line, "python", "script", start))
+        return explain_own_ranks(_record(line, "python", "script", start))
     refuse_setup(line.words[start:])
     if [word.text for word in line.words[start : start + 2]] == ["tune", "run"]:
         return _read_tune(line, start)
     _refuse_no_program(name, [word.text for word in line.words[start + 1 :]])
-    return with_own_ranks(_record(line, "opaque", "executable", start))
+    return explain_own_ranks(_record(line, "opaque", "executable", start))
 
 
 def _refuse_no_program(name: str, args: Sequence[str]) -> None:
     """Raise CommandRefused for what no program is called, and for a shell that waits for a person."""
     if _NO_PROGRAM.search(name):
-        raise refusals.no_program(name)
+        raise refusals.explain_no_program(name)
     if name.startswith("-"):
         raise CommandRefused(
             f"the line starts with {name}, an option: its program is missing",
@@ -165,8 +165,8 @@ def _read_python(line: CommandLine, start: int) -> ParsedCommand:
         if match is not None:  # python -m accelerate launch
             return replace(_read_table(line, at + len(match), *_PROGRAMS[match]), python=python)
         if _longest(_STARTING_MODULES, words) is not None:
-            return with_own_ranks(_record(line, "opaque", "executable", start))
-    return with_own_ranks(replace(_record(line, "python", kind, at), python=python))
+            return explain_own_ranks(_record(line, "opaque", "executable", start))
+    return explain_own_ranks(replace(_record(line, "python", kind, at), python=python))
 
 
 def _launcher_file(path: str) -> tuple[str, ...]:
@@ -234,8 +234,8 @@ def _read_table(line: CommandLine, start: int, launcher: LauncherKind, table: Ta
         local_rank_option=_local_rank_option(launcher, names, kind),
         remarks=(
             *record.remarks,
-            *(f"{name}{misplaced}" for name in options_of_plan(record.args, table)),
-            *fixed_ranks(record),
+            *(f"{name}{misplaced}" for name in list_plan_options(record.args, table)),
+            *explain_fixed_ranks(record),
             *_taken(reading, record.program, table),
         ),
     )
@@ -304,7 +304,7 @@ def _record(
     start: int,
     others: tuple[int, ...] | None = None,
 ) -> ParsedCommand:
-    line.found = without_vain_counts(line.found, line.prefix, has_ranks=launcher == "python")
+    line.found = drop_vain_counts(line.found, line.prefix, has_ranks=launcher == "python")
     indices = range(start + 1, len(line.words)) if others is None else others[1:]
     kept = [word for one in line.found if one.option.fate == "kept" for word in one.words]
     chosen = [word for one in line.found if one.option.sets in _CHOICES for word in one.words]
@@ -315,13 +315,13 @@ def _record(
             "take the quotes around it off",
         )
     refuse_submitter(launcher, program.text, args, line.words[:start] if line.prefix else ())
-    named = tuple(named_like_variables(args))
+    named = tuple(list_variable_like(args))
     left = () if line.is_typed else tuple(Word(name, (name,)) for name in named)
     own = (*kept, *chosen, program)
-    needed = (*own, *map(with_placeholders, args), *left)
+    needed = (*own, *map(clear_placeholders, args), *left)
     if any(not word.is_known for word in needed):
         literal = _LITERAL if all(word.is_known for word in own) else ""
-        error = without_values(needed, "the line", literal)
+        error = explain_no_values(needed, "the line", literal)
         if not program.is_known:
             raise error
         line.lack(error, tuple(part for word in needed for part in word.unresolved))
@@ -365,7 +365,7 @@ def _request(line: CommandLine, launcher: LauncherKind) -> Request:
     request = check_counts(request)
     if launcher == "deepspeed":
         _check_filters(request)
-    return for_each_host(request)
+    return widen_localhost(request)
 
 
 def _check_filters(request: Request) -> None:

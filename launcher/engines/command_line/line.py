@@ -10,8 +10,8 @@ from launcher.engines.command_line.manifests.counts import ASKED
 from launcher.engines.command_line.option_reader import FoundOption
 from launcher.engines.command_line.options import LauncherOption, ValueKind
 from launcher.engines.command_line.parsed_command import CONDAS, Environment, MissingValue, OptionUse
-from launcher.engines.command_line.shell.missing_values import with_placeholders, without_values
-from launcher.engines.command_line.shell.words import Word, explain_replaced, without_itself
+from launcher.engines.command_line.shell.missing_values import clear_placeholders, explain_no_values
+from launcher.engines.command_line.shell.words import Word, drop_itself, explain_replaced
 from launcher.engines.command_line.side_commands import find_launcher
 from launcher.errors import CommandRefused
 from preflight import regex as re
@@ -81,7 +81,7 @@ class CommandLine:
     def assign(self, position: int, name: str, value: Word) -> None:
         """Take an environment assignment: owned by the plan, or a variable of the ranks."""
         is_itself, whole = not value.is_known, value.text
-        value = with_placeholders(without_itself(name, value), is_setting=True)
+        value = clear_placeholders(drop_itself(name, value), is_setting=True)
         if is_itself and not value.text:
             return  # NNODES=$NNODES
         option = VARIABLES.get(name) or _option_of_key(name)
@@ -103,7 +103,7 @@ class CommandLine:
             self.dropped.append(said)
             return
         if not value.is_known:
-            self.lack(without_values((value,), f"the variable {name}"), value.unresolved)
+            self.lack(explain_no_values((value,), f"the variable {name}"), value.unresolved)
         if value.text != whole:
             self.dropped.append(explain_replaced(name))
         if position >= 0 and find_launcher(tuple(map(Word, value.text.split()))):
@@ -135,13 +135,13 @@ class CommandLine:
         """Refuse LLaMA-Factory's elastic launch: `MIN_NNODES=1 MAX_NNODES=3`."""
         named = {one.use.name: one.use.value for one in self.found if one.use.name.endswith("_NNODES")}
         if {"MIN_NNODES", "MAX_NNODES"} <= set(named):
-            values.nodes("MIN_NNODES:MAX_NNODES", f"{named['MIN_NNODES']}:{named['MAX_NNODES']}")
+            values.parse_nodes("MIN_NNODES:MAX_NNODES", f"{named['MIN_NNODES']}:{named['MAX_NNODES']}")
 
     def enter(self, environment: Environment | None, directory: str) -> None:
         """Take the environment and directory, below the one before, that a wrapper enters: the innermost."""
-        place = with_placeholders(Word(directory))
+        place = clear_placeholders(Word(directory))
         if not place.is_known:
-            self.lack(without_values((place,), "the directory"), place.unresolved)
+            self.lack(explain_no_values((place,), "the directory"), place.unresolved)
         if directory:
             self.directory = posixpath.normpath(posixpath.join(self.directory, directory))
         if environment is not None:

@@ -7,9 +7,9 @@ from launcher.engines.command_line import values
 from launcher.engines.command_line.line import VARIABLES, CommandLine
 from launcher.engines.command_line.option_reader import FoundOption, read_options
 from launcher.engines.command_line.options import Table
-from launcher.engines.command_line.remedies import with_launch
-from launcher.engines.command_line.shell.missing_values import require_known, without_values
-from launcher.engines.command_line.shell.words import Word, without_itself
+from launcher.engines.command_line.remedies import add_launch
+from launcher.engines.command_line.shell.missing_values import explain_no_values, require_known
+from launcher.engines.command_line.shell.words import Word, drop_itself
 from launcher.engines.command_line.side_commands import has_launcher
 from launcher.engines.command_line.tables.mpirun_srun import PREFIXES
 from launcher.errors import CommandRefused
@@ -29,7 +29,7 @@ def read_prefix(line: CommandLine, start: int) -> int | None:
     at = _read_options(line, start + 1, table)
     launches = has_launcher(line.words[start + 1 :])
     while launches and _is_open_option(line.words[at : at + 2]):
-        line.lack(without_values(line.words[at : at + 1], table.owner))
+        line.lack(explain_no_values(line.words[at : at + 1], table.owner))
         at = _read_options(line, at + 1, table)
     if any(word.text == ":" for word in line.words[at:]):
         raise CommandRefused(
@@ -49,7 +49,7 @@ def _read_options(line: CommandLine, start: int, table: Table) -> int:
     try:
         reading = read_options(line.words, start, table)
     except CommandRefused as error:
-        raise with_launch(error, line.words[start:]) from error
+        raise add_launch(error, line.words[start:]) from error
     for one in reading.found:
         line.found.append(one)
         if one.option.kind == "variables":
@@ -67,9 +67,9 @@ def _take_variables(line: CommandLine, one: FoundOption) -> None:
         line.assign(position, one.words[0].text, one.words[1])
         return
     unresolved = one.words[0].unresolved
-    for name, value in values.variables(one.use.value):
+    for name, value in values.parse_variables(one.use.value):
         given = Word(value or "", unresolved)
-        is_itself = value and not given.is_known and not without_itself(name, given).text
+        is_itself = value and not given.is_known and not drop_itself(name, given).text
         if is_itself and name != "PATH" and name not in VARIABLES:
             line.forwarded.append(name)  # -x A=$A is -x A
         elif value is not None:

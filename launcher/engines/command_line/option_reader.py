@@ -11,7 +11,7 @@ from difflib import SequenceMatcher, get_close_matches
 
 from launcher.engines.command_line.options import OPTIONAL, LauncherOption, Table
 from launcher.engines.command_line.parsed_command import OptionUse
-from launcher.engines.command_line.shell.missing_values import with_placeholders
+from launcher.engines.command_line.shell.missing_values import clear_placeholders
 from launcher.engines.command_line.shell.words import Word
 from launcher.errors import CommandRefused
 from preflight import regex as re
@@ -186,7 +186,7 @@ def _read_values(
     else:
         values = tuple(words[at + 1 : at + 1 + option.values])
         _check_values(values, match, table, known)
-    values = tuple(with_placeholders(value, is_setting=True) for value in values)
+    values = tuple(clear_placeholders(value, is_setting=True) for value in values)
     width = 1 + len(values) - (match.attached is not None)
     texts = tuple(value.text for value in values)
     _check_choice(values, match, table)

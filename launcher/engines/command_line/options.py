@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from launcher.engines.command_line.parsed_command import Fate
-from launcher.engines.command_line.tables.names import names
+from launcher.engines.command_line.tables.names import as_names
 from preflight.frozen import dataclass
 
 ValueKind: TypeAlias = Literal[
@@ -83,7 +83,7 @@ def _row(
     fate: Fate, name: str, why: str = "", fix: str = "", *, also: str = "", choices: str = "", **more: Any
 ) -> LauncherOption:
     """Return a row; `also` and `choices` are texts of spellings and values."""
-    return LauncherOption(name, fate, why, fix, also=names(also), choices=names(choices), **more)
+    return LauncherOption(name, fate, why, fix, also=as_names(also), choices=as_names(choices), **more)
 
 
 owned = partial(_row, "owned")  # a row for an option that the plan replaces: its name, and by what
@@ -97,7 +97,7 @@ def each(
     row: Callable[..., LauncherOption], text: str, *said: str, **more: Any
 ) -> tuple[LauncherOption, ...]:
     """Return alike rows, `row("--name", *said)` for each name that a text lists."""
-    return tuple(row(name, *said, **more) for name in names(text))
+    return tuple(row(name, *said, **more) for name in as_names(text))
 
 
 FROM_HOSTS = "the hosts are those of --hosts, in its order"

@@ -10,7 +10,7 @@ from launcher.engines.command_line.options import Table
 from launcher.engines.command_line.parsed_command import ParsedCommand
 from launcher.engines.command_line.shell.words import Word
 from launcher.engines.command_line.side_commands import find_launcher
-from launcher.engines.command_line.tables.names import names
+from launcher.engines.command_line.tables.names import as_names
 from launcher.engines.command_line.tables.shells import starts_shell
 from launcher.engines.command_line.tables.torchrun import TORCHRUN
 from launcher.errors import CommandRefused
@@ -33,7 +33,7 @@ _OF_NEOX = "deepy"  # of GPT-NeoX: what its script gets comes from configuration
 
 
 _COUNTS = frozenset(
-    names(
+    as_names(
         "nproc nproc_per_node n_gpus ngpus num_gpus gpus devices num_devices n_devices num_nodes nnodes"
         " n_nodes nodes num_processes num_machines machine_rank node_rank world_size distributed_world_size"
         " n_gpus_per_node gpus_per_node num_gpus_per_node gpu_ranks gpu_ids local_rank dist_url"
@@ -72,7 +72,7 @@ _ALONE: Mapping[tuple[str, ...], str] = {
 """Programs that start ranks without the other hosts (fairseq/distributed/utils.py), and what to write."""
 
 
-def with_own_ranks(record: ParsedCommand) -> ParsedCommand:
+def explain_own_ranks(record: ParsedCommand) -> ParsedCommand:
     """Return a record with what is said of ranks that its program may start.
 
     Raises CommandRefused for a program that each rank would start again, with ranks of its own.
@@ -179,11 +179,11 @@ def _unchanged_counts(record: ParsedCommand) -> tuple[str, ...]:
     owner = find_launcher(tuple(map(Word, record.args))) or record.program  # `timer_launch torchrun a.py`
     return tuple(
         f"{name} is an option of {owner}, which gpulaunch cannot change; without it the plan's holds"
-        for name in options_of_plan(record.args, TORCHRUN, "--standalone")
+        for name in list_plan_options(record.args, TORCHRUN, "--standalone")
     )
 
 
-def fixed_ranks(record: ParsedCommand) -> Iterator[str]:
+def explain_fixed_ranks(record: ParsedCommand) -> Iterator[str]:
     """Yield what is said of `--local_rank 0` among the arguments of ranks, which several on a host get."""
     is_alone = 1 in (record.request.per_node, record.request.total)
     for words in () if is_alone else (*record.args, *map(" ".join, pairwise(record.args))):
@@ -191,7 +191,7 @@ def fixed_ranks(record: ParsedCommand) -> Iterator[str]:
             yield f"{words}: every rank of {record.program} gets it, and none its own number: leave it out"
 
 
-def options_of_plan(args: Sequence[str], table: Table, *others: str) -> Iterator[str]:
+def list_plan_options(args: Sequence[str], table: Table, *others: str) -> Iterator[str]:
     """Yield the long options of a launcher among words that say what the plan decides, and `others`."""
     known = table.spellings()
     for name in dict.fromkeys(word.partition("=")[0] for word in args):

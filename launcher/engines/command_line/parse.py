@@ -16,11 +16,11 @@ from launcher.engines.command_line.line import CommandLine
 from launcher.engines.command_line.mpirun_srun import read_prefix
 from launcher.engines.command_line.pages.other_text import refuse_other_text
 from launcher.engines.command_line.parsed_command import MissingValue, ParsedCommand
-from launcher.engines.command_line.refusals import is_early_end, of_text, refuse_continued, unseen_settings
+from launcher.engines.command_line.refusals import add_hints, explain_unseen, is_early_end, refuse_continued
 from launcher.engines.command_line.shell.bracket_tests import Files
-from launcher.engines.command_line.shell.missing_values import without_values
+from launcher.engines.command_line.shell.missing_values import explain_no_values
 from launcher.engines.command_line.shell.variables import Value
-from launcher.engines.command_line.shell.words import Word, plain
+from launcher.engines.command_line.shell.words import Word, make_words
 from launcher.engines.command_line.side_commands import TEXT_OPTION, has_launcher, is_python
 from launcher.engines.command_line.tables.mpirun_srun import PREFIXES
 from launcher.engines.command_line.tables.shells import starts_posix_shell
@@ -63,7 +63,7 @@ def parse_command(
     of that text, from 1. Raises CommandRefused, with what is wrong and what to write instead, for options
     that no launcher has or that gpulaunch cannot honour, and for lines that contradict themselves.
     """
-    return _parse(ShellLine(plain(words)), _Inside(environ or {}, number=number, is_typed=True))
+    return _parse(ShellLine(make_words(words)), _Inside(environ or {}, number=number, is_typed=True))
 
 
 def parse_line(
@@ -86,7 +86,7 @@ def parse_line(
         if early is not None:
             raise CommandRefused(early.message, early.fix) from error
         refuse_other_text(text)
-        raise of_text(error, text) from error
+        raise add_hints(error, text) from error
     if parsed.launcher == "opaque":
         refuse_other_text(text)
     if parsed.launcher != "opaque" and parsed.program_kind != "executable":
@@ -114,7 +114,7 @@ def _of_this_machine(text: str, environ: Mapping[str, str], parsed: ParsedComman
 
 
 def _of_text(missing: MissingValue, text: str) -> MissingValue:
-    error = of_text(CommandRefused(missing.message, missing.fix), text)
+    error = add_hints(CommandRefused(missing.message, missing.fix), text)
     return replace(missing, fix=error.fix)
 
 
@@ -149,7 +149,7 @@ def _parse(shell: ShellLine, inside: _Inside) -> ParsedCommand:
                 given[name] = value.value
             line.unset += around.unset
             if around.settings is not None:
-                line.lack(unseen_settings((Word("--env-file"), around.settings)))
+                line.lack(explain_unseen((Word("--env-file"), around.settings)))
             line.enter(around.environment, around.directory)
             line.dropped += around.dropped
             continue
@@ -164,7 +164,7 @@ def _parse(shell: ShellLine, inside: _Inside) -> ParsedCommand:
             commands = max(commands, inner.commands)
             continue
         if _is_open_prefix(line.words[at : at + 2]):
-            line.lack(without_values(line.words[at : at + 1], "the command"))
+            line.lack(explain_no_values(line.words[at : at + 1], "the command"))
             at += 1
             continue
         after = read_prefix(line, at)
@@ -206,7 +206,7 @@ def _inner_line(words: tuple[Word, ...], at: int, shell: ShellLine, inside: _Ins
     name = posixpath.basename(words[at].text)
     if at + 1 == len(words) and any(letter.isspace() for letter in words[at].text.strip()):
         if words[at].unresolved == (words[at].text.strip(),):
-            raise without_values(words[at : at + 1], "the command")  # $(head -n 1 commands.txt)
+            raise explain_no_values(words[at : at + 1], "the command")  # $(head -n 1 commands.txt)
         name, words = "eval", (*words[: at + 1], words[at])  # "torchrun a.py", quoted as a whole
     is_split = name == "env" and is_split_text(words, at)
     if not (is_split or name == "eval" or starts_posix_shell(name)) or at + 1 == len(words):
@@ -246,7 +246,7 @@ def _refuse_set_inside(words: Sequence[Word], text: str) -> None:
                 rf"(?<![\w$])(?:{name}(?:\[\w+\])?\+?=(?!\S*\${{?{name}\b)|(?:for|read)\b[^;\n]*\b{name}\b)",
                 text,
             ):
-                raise without_values((word,), "the command")
+                raise explain_no_values((word,), "the command")
 
 
 def _starts_launcher(shell: ShellLine, inside: _Inside, *, is_bare: bool) -> bool:

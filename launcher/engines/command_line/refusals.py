@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from launcher.engines.command_line.launch_patterns import LAUNCH_LINE
-from launcher.engines.command_line.pages.python_text import noted_launch
-from launcher.engines.command_line.shell.missing_values import without_values
+from launcher.engines.command_line.pages.python_text import find_noted_launch
+from launcher.engines.command_line.shell.missing_values import explain_no_values
 from launcher.engines.command_line.shell.words import Word
 from launcher.errors import CommandRefused
 from preflight import regex as re
@@ -26,13 +26,13 @@ _WITHOUT_PROGRAM = re.compile(
 _FOR_ARGUMENTS = re.compile(r"(?P<quote>\"?)\$(?:[@*]|\{[@*][^}\n]*\})(?P=quote)")
 
 
-def unseen_settings(words: tuple[Word, ...]) -> CommandRefused:
+def explain_unseen(words: tuple[Word, ...]) -> CommandRefused:
     """Return the error for a file of settings that may not be read."""
     shown = " ".join(word.text for word in words[:2])
     return CommandRefused(f"{shown} sets what gpulaunch cannot see", _WITHOUT_FILE)
 
 
-def absent_settings(words: tuple[Word, ...], folder: str) -> CommandRefused:
+def explain_absent(words: tuple[Word, ...], folder: str) -> CommandRefused:
     """Return the error for a file of settings that is not where the text has it."""
     name = words[1].text
     return CommandRefused(
@@ -48,7 +48,7 @@ def set_again(name: str) -> CommandRefused:
     )
 
 
-def early_end(words: tuple[Word, ...]) -> CommandRefused:
+def explain_early_end(words: tuple[Word, ...]) -> CommandRefused:
     """Return the error for a text that ends in front of its launch."""
     shown = " ".join(word.text for word in words)
     return CommandRefused(
@@ -58,18 +58,18 @@ def early_end(words: tuple[Word, ...]) -> CommandRefused:
 
 
 def is_early_end(message: str) -> bool:
-    """Whether an error is one that `early_end` returns."""
+    """Whether an error is one that `explain_early_end` returns."""
     return message.startswith(_ENDS)
 
 
-def no_command() -> CommandRefused:
+def explain_empty() -> CommandRefused:
     """Return the error for a text that starts nothing."""
     return CommandRefused(
         "the line has no command", "paste it from torchrun, accelerate or python on, to its end"
     )
 
 
-def no_program(shown: str) -> CommandRefused:
+def explain_no_program(shown: str) -> CommandRefused:
     """Return the error for a text whose first word names nothing that starts."""
     return CommandRefused(
         f"{shown[:40]} is the name of no program, so the text is not a command",
@@ -86,7 +86,7 @@ def refuse_without_arguments(text: str) -> None:
         )
 
 
-def written_launch(name: str) -> CommandRefused:
+def explain_written(name: str) -> CommandRefused:
     """Return the error for a text that only writes a file with a launch."""
     return CommandRefused(
         f"the text writes {name}, which has the launch, and starts nothing",
@@ -113,13 +113,13 @@ def refuse_continued(text: str, args: Sequence[str]) -> None:
             )
 
 
-def of_text(error: CommandRefused, text: str) -> CommandRefused:
+def add_hints(error: CommandRefused, text: str) -> CommandRefused:
     """Return an error with what the text itself says to it: a value in a comment, arguments that it lacks."""
     for name in _NAME.findall(error.message):
         if re.search(rf"^[ \t]*#[ \t]*(?:export[ \t]+)?{name}=", text, re.MULTILINE):
             fix = f"take the # in front of {name}= out, or write the value"
             return CommandRefused(error.message, fix)
-    if error.message == settings_file().message and (launch := noted_launch(text)):
+    if error.message == explain_settings_file().message and (launch := find_noted_launch(text)):
         fix = f"paste the launch that a comment of it has: gpulaunch run --hosts A,B -- {launch}"
         return CommandRefused(error.message, fix)
     found = _FOR_ARGUMENTS.search(text) if _WITHOUT_PROGRAM.search(error.message) else None
@@ -131,7 +131,7 @@ def of_text(error: CommandRefused, text: str) -> CommandRefused:
     )
 
 
-def template_choice(line: str) -> CommandRefused:
+def explain_template_choice(line: str) -> CommandRefused:
     """Return the error for a line of a command or of its variables that only a template decides."""
     return CommandRefused(
         f"the text is a template, which decides whether it has {line.strip()[:40]}",
@@ -139,14 +139,14 @@ def template_choice(line: str) -> CommandRefused:
     )
 
 
-def unstarted_launch(what: str, launch: str) -> CommandRefused:
+def explain_unstarted(what: str, launch: str) -> CommandRefused:
     """Return the error for a launch that is only a text: `echo "torchrun a.py" | bash`, `cmd="torchrun"`."""
     return CommandRefused(
         f"the text {what}", f"launch it: gpulaunch run --hosts A,B -- {shlex.quote(launch)}"
     )
 
 
-def settings_file() -> CommandRefused:
+def explain_settings_file() -> CommandRefused:
     """Return the error for a file of settings, in which nothing starts."""
     return CommandRefused(
         "the text is a file of settings (NAME: VALUE), and not a command",
@@ -154,7 +154,7 @@ def settings_file() -> CommandRefused:
     )
 
 
-def declared_launch(name: str, launcher: str) -> CommandRefused:
+def explain_declared_launch(name: str, launcher: str) -> CommandRefused:
     """Return the error for `export A=1 torchrun ...`, which starts nothing."""
     return CommandRefused(
         f"{name} has {launcher} among its words, and starts nothing: the launch lacks a line of its own",
@@ -162,7 +162,7 @@ def declared_launch(name: str, launcher: str) -> CommandRefused:
     )
 
 
-def undecided_block(kind: str) -> CommandRefused:
+def explain_undecided(kind: str) -> CommandRefused:
     """Return the error for a launch inside of a loop, or of a condition that the text does not decide."""
     return CommandRefused(
         f"the line is a shell loop or condition ({kind})",
@@ -170,29 +170,29 @@ def undecided_block(kind: str) -> CommandRefused:
     )
 
 
-def asked_launch(kind: str) -> CommandRefused:
+def explain_condition(kind: str) -> CommandRefused:
     """Return the error for a launch that is itself the condition of a block."""
     if kind not in ("while", "until"):
-        return undecided_block(kind)
+        return explain_undecided(kind)
     return CommandRefused(
         f"the text starts its launch again until it ends as it should ({kind})",
         "paste the launch alone, and write --restarts N: gpulaunch starts a failed run again",
     )
 
 
-def not_one_command(operator: str, words: list[Word]) -> CommandRefused:
+def explain_parenthesis(operator: str, words: list[Word]) -> CommandRefused:
     """Return the error for a parenthesis that starts and ends no group."""
     if operator == "(" and words and words[0].text in LOOPS:
-        return undecided_block(words[0].text)
+        return explain_undecided(words[0].text)
     if not all(word.is_known for word in words):
-        return without_values(words, "the line")
+        return explain_no_values(words, "the line")
     if operator == "(" and len(words) == 1:
         return CommandRefused(
             f"the text has a shell function, {words[0].text}", "paste the command inside of it"
         )
     if operator == "(" and words:
         if re.match(r"[^\x00-\x7f]|.*:\Z", words[0].text):  # a box that is drawn, a key of YAML
-            raise no_program(words[0].text)
+            raise explain_no_program(words[0].text)
         shown = f"{' '.join(word.text for word in words)[:40]} ... ("
         return CommandRefused(
             f"a shell takes no parenthesis behind a command: {shown}", "leave it out, or put it in quotes"
@@ -200,7 +200,7 @@ def not_one_command(operator: str, words: list[Word]) -> CommandRefused:
     return CommandRefused("the line has a subshell, in parentheses", "paste the command inside of it")
 
 
-def endless_function(name: str) -> CommandRefused:
+def explain_endless_function(name: str) -> CommandRefused:
     """Return the error for a function whose end the text does not have."""
     return CommandRefused(
         f"the text has a shell function, {name}, without its end", "paste all of it, or the command alone"

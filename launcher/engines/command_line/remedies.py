@@ -6,8 +6,8 @@ from itertools import pairwise, takewhile
 
 from launcher.engines.command_line import own_ranks
 from launcher.engines.command_line.parsed_command import LauncherKind
-from launcher.engines.command_line.refusals import no_command
-from launcher.engines.command_line.shell.terminals import after_options
+from launcher.engines.command_line.refusals import explain_empty
+from launcher.engines.command_line.shell.terminals import skip_options
 from launcher.engines.command_line.shell.words import Word, is_assignment
 from launcher.engines.command_line.side_commands import find_launcher, has_launcher, is_launch, is_python
 from launcher.engines.command_line.tables import wrappers as tables
@@ -62,13 +62,13 @@ _NO_INNER_COMMAND = (
 )
 
 
-def refused_program(name: str, words: Sequence[Word]) -> CommandRefused:
+def explain_refused_program(name: str, words: Sequence[Word]) -> CommandRefused:
     """Return the error for a program of `tables.REFUSED` with these words behind it."""
     why, fix = tables.REFUSED[name]
-    return CommandRefused(f"{name}: {why}", typed_fix(name, words) or fix)
+    return CommandRefused(f"{name}: {why}", format_fix(name, words) or fix)
 
 
-def typed_fix(name: str, words: Sequence[Word]) -> str:
+def format_fix(name: str, words: Sequence[Word]) -> str:
     """Return what takes the place of a program with these words, "" where its table says all."""
     texts = [word.text for word in words]
     if name == "ssh":
@@ -86,7 +86,7 @@ def typed_fix(name: str, words: Sequence[Word]) -> str:
     return _batch_script_fix(words) if name == "sbatch" else ""
 
 
-def without_ssh(commands: Sequence[Sequence[Word]]) -> str:
+def replace_ssh(commands: Sequence[Sequence[Word]]) -> str:
     """Return what takes the place of commands that all start one launch by ssh; "" for any others."""
     hosts: dict[str, None] = {}
     launches: list[str] = []
@@ -155,10 +155,10 @@ def refuse_submitter(
     if handed is not None:
         raise CommandRefused(f"{name} {handed[0]}: it {tables.SCHEDULER[0]}", tables.SCHEDULER[1])
     if _SENTENCE.fullmatch(" ".join((name, *texts))):
-        raise no_command()
+        raise explain_empty()
 
 
-def with_launch(error: CommandRefused, words: Sequence[Word]) -> CommandRefused:
+def add_launch(error: CommandRefused, words: Sequence[Word]) -> CommandRefused:
     """Return the error for a container of srun with the launch behind it; any other error as it is."""
     command = _inner_command("", words) if error.message.startswith("--container") else ""
     if not command:
@@ -267,7 +267,7 @@ def _running_container(words: Sequence[Word]) -> str:
     texts = [word.text for word in words]
     if texts[:1] != ["exec"]:
         return ""
-    at = after_options(texts, 1, _EXEC_VALUES.__contains__)
+    at = skip_options(texts, 1, _EXEC_VALUES.__contains__)
     return texts[at] if at < len(texts) and re.fullmatch(r"[\w.-]+", texts[at]) else ""
 
 

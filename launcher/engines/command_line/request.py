@@ -64,13 +64,13 @@ def _port_alone(one: FoundOption) -> Mapping[str, Any]:
     host, colon, number = one.use.value.rpartition(":")
     if one.option.kind != "endpoint" or not colon or not host or not values.is_number(number):
         return {}
-    return {"main_port": values.port(one.use.spelling, number) or None}
+    return {"main_port": values.parse_port(one.use.spelling, number) or None}
 
 
 def _fields(one: FoundOption) -> Mapping[str, Any]:
     option, name, text = one.option, one.use.spelling, one.use.value
     if option.kind == "endpoint":
-        host, number = values.endpoint(name, text)
+        host, number = values.parse_endpoint(name, text)
         return {"main_address": None if host in _LOOPBACK else host, "main_port": number or None}
     if option.sets == "main_address" and text in _LOOPBACK:
         return {}
@@ -80,7 +80,7 @@ def _fields(one: FoundOption) -> Mapping[str, Any]:
         values.check_backend(name, text)
         return {}
     if option.kind == "rendezvous_conf":
-        return {"rendezvous_timeout": values.rendezvous_timeout(name, text)}
+        return {"rendezvous_timeout": values.parse_rendezvous_timeout(name, text)}
     if option.kind == "accelerator":
         values.check_accelerator(name, text)
         return {"on_cpu": True} if text == "cpu" else {}
@@ -105,13 +105,13 @@ def _number(one: FoundOption) -> Mapping[str, Any]:
             raise CommandRefused(f"{name} is {text!r}, and takes a number", f"leave {name} out") from None
         return {}
     if option.sets == "main_port":
-        return {"main_port": values.port(name, text) or None}
+        return {"main_port": values.parse_port(name, text) or None}
     if option.sets in _COUNTS:  # -1 of DeepSpeed and Fabric: all
         return {option.sets: None if text.strip() == "-1" else values.count(name, text)}
     if option.sets == "node_rank" and text.strip() == "-1":  # DeepSpeed's default
         return {}
     is_signed = values.is_number(text.strip().removeprefix("-"))
-    number = int(text) if is_signed and not option.sets else values.whole(name, text)
+    number = int(text) if is_signed and not option.sets else values.parse_whole(name, text)
     return {option.sets: number} if option.sets else {}
 
 
@@ -120,7 +120,7 @@ def _devices(name: str, text: str) -> Mapping[str, Any]:
     if text in ("auto", "-1"):
         return {"per_node": "auto"}
     if "," in text:
-        return {"gpus": values.gpus(name, text.strip().removeprefix("[").removesuffix("]").rstrip(","))}
+        return {"gpus": values.parse_gpus(name, text.strip().removeprefix("[").removesuffix("]").rstrip(","))}
     return {"per_node": values.count(name, text)}
 
 
@@ -156,7 +156,7 @@ def check_counts(request: Request) -> Request:
     return request
 
 
-def for_each_host(request: Request) -> Request:
+def widen_localhost(request: Request) -> Request:
     """Return what a line that names only `localhost` asks for: it was typed for one machine, as each host is.
 
     `--include localhost:0,1` are GPUs, `mpirun -np 4 -H localhost` is a count of processes.

@@ -13,7 +13,7 @@ from launcher.engines.command_line.shell.terminals import SENTENCE, read_termina
 from launcher.engines.command_line.shell.words import Word, is_assignment
 from launcher.engines.command_line.tables import side_programs as tables
 from launcher.engines.command_line.tables.mpirun_srun import PREFIXES
-from launcher.engines.command_line.tables.names import names
+from launcher.engines.command_line.tables.names import as_names
 from launcher.engines.command_line.tables.shells import starts_shell
 from launcher.engines.command_line.tables.side_programs import BEFORE, MODULES, NOTHING, OF_SHELL
 from launcher.errors import CommandRefused
@@ -31,11 +31,11 @@ _SHOWN = 60
 _IN_FULL = ("module", "ml", "spack", "ulimit", "umask", "mkdir", "nvm")
 _AFTER = ("tail", "less", "watch", "fg", "bg")  # commands that only look at a launch which continues
 
-LOG_FILTERS = names("tee cat grep egrep sed awk ts tail head less logger rotatelogs")
+LOG_FILTERS = as_names("tee cat grep egrep sed awk ts tail head less logger rotatelogs")
 """Programs that only show or keep what a launch prints: `| grep --line-buffered loss`."""
 
 _TEXT_READERS = ("at", "batch", "ssh", "qsub", "bsub", "sbatch")
-_RC_FILES = names(
+_RC_FILES = as_names(
     ".bashrc .bash_profile .profile .zshrc .cshrc conda.sh conda.csh mamba.sh modules.sh modules.csh"
 )
 _OF_SHELL = ("cd", "pushd", "popd", "export", "unset", "deactivate", "set", "source", ".", "conda")
@@ -70,7 +70,7 @@ _OF_PERSON = re.compile(r"-[il]+|--login")  # options of a shell that waits for 
 _RUNS = [[name, "run"] for name in ("uv", "poetry", "pixi", "pdm", "pipenv", "rye")]
 _STARTS = re.compile(r"train|run|launch|tune|eval|test|main|start", re.IGNORECASE)
 _LAUNCHER_MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
-_LAUNCHES = names(
+_LAUNCHES = as_names(
     "torchrun accelerate deepspeed fabric lightning mpirun mpiexec srun python composer colossalai tune"
     " swift llamafactory-cli axolotl xtuner litgpt fairseq-train fairseq-hydra-train megatron"
 )
@@ -83,7 +83,7 @@ def say_left_out(sentence: str) -> str:
 
 def explain_drop(words: tuple[Word, ...], *, after: bool) -> str:
     """Return what is said of a command without effect on the launch; "" for any other. `after`: behind it."""
-    whole, words = words, program_words(words)
+    whole, words = words, strip_prefixes(words)
     is_behind = len(words) < len(whole)  # `srun --pty`
     name = posixpath.basename(words[0].text) if words else ""
     if not name:
@@ -152,7 +152,7 @@ def _waits_for_person(words: Sequence[Word]) -> bool:
     return starts_shell(words[0].text) and all(_OF_PERSON.fullmatch(word.text) for word in words[1:])
 
 
-def program_words(words: Sequence[Word]) -> tuple[Word, ...]:
+def strip_prefixes(words: Sequence[Word]) -> tuple[Word, ...]:
     """Return a command from its program on: without `DATA=/x/env`, `sudo`, `srun -n 1` and `poetry run`."""
     around = (at for at, word in enumerate(words) if not is_assignment(word))
     at = next(
@@ -180,7 +180,7 @@ def _behind_prefix(words: Sequence[Word], at: int, table: Table) -> int:
 
 
 def _prepares(words: tuple[Word, ...]) -> bool:
-    is_left_out = is_setup(words) or names_setup_script(words) or explain_drop(words, after=False) != ""
+    is_left_out = is_setup(words) or is_setup_script(words) or explain_drop(words, after=False) != ""
     return is_left_out or _waits_for_person(words)
 
 
@@ -240,13 +240,13 @@ def refuse_undecided(words: tuple[Word, ...], first: tuple[Word, ...]) -> None:
     if first and name.startswith("-"):
         raise refusals.cut_command(name)
     if name in refusals.LOOPS:
-        raise refusals.undecided_block(name)
+        raise refusals.explain_undecided(name)
 
 
 def refuse_setup(words: Sequence[Word]) -> None:
     """Raise CommandRefused for a program that installs, copies or ends something, and trains nothing."""
     if is_setup(words):
-        shown = " ".join(word.text for word in program_words(words)[:2])
+        shown = " ".join(word.text for word in strip_prefixes(words)[:2])
         raise CommandRefused(
             f"{shown} starts no training", "do it on each host yourself, and paste the command that trains"
         )
@@ -254,7 +254,7 @@ def refuse_setup(words: Sequence[Word]) -> None:
 
 def is_setup(words: Sequence[Word]) -> bool:
     """Whether a command installs, downloads, copies or ends something."""
-    words = program_words(words)
+    words = strip_prefixes(words)
     name = words[0].text if words else ""
     name = name if name.startswith("./") else posixpath.basename(name)  # ./black is the project's own
     rest = tuple(word.text for word in words[1:])
@@ -283,7 +283,7 @@ def _only_prepares(text: str) -> bool:
     return bool(parts) and not starts and all(_prepares(one) and not _waits_for_person(one) for one in parts)
 
 
-def names_setup_script(words: Sequence[Word]) -> bool:
+def is_setup_script(words: Sequence[Word]) -> bool:
     """Whether a command is a script that its name calls one of an installation, or of data."""
     texts = [posixpath.basename(word.text) for word in words if not word.text.startswith("-")]
     script = (
@@ -294,15 +294,15 @@ def names_setup_script(words: Sequence[Word]) -> bool:
     return _SETUP_SCRIPT.fullmatch(script) is not None and not _STARTS.search(script)
 
 
-def asks_settings(words: Sequence[Word]) -> str:
+def explain_settings(words: Sequence[Word]) -> str:
     """Return what is said of a command that only asks for settings or a login; "" for any other."""
-    texts = tuple(word.text for word in program_words(words)[:3])
+    texts = tuple(word.text for word in strip_prefixes(words)[:3])
     return tables.SETTINGS.get(texts[:2], "") or tables.SETTINGS.get(texts, "")
 
 
 def is_launch(words: Sequence[Word]) -> bool:
     """Whether a command may be the launch of a text: it is none that installs or asks for settings."""
-    return not is_setup(words) and not asks_settings(words)
+    return not is_setup(words) and not explain_settings(words)
 
 
 def is_preparation(words: tuple[Word, ...], launch: tuple[Word, ...]) -> bool:

@@ -19,7 +19,7 @@ def is_number(text: str) -> bool:
     return re.fullmatch(r"[0-9]{1,12}", text) is not None
 
 
-def whole(name: str, text: str) -> int:
+def parse_whole(name: str, text: str) -> int:
     """Return an int of at least 0."""
     if not re.fullmatch(r"[+]?[0-9]{1,12}", text.strip()):
         raise CommandRefused(
@@ -31,21 +31,21 @@ def whole(name: str, text: str) -> int:
 
 def count(name: str, text: str) -> int:
     """Return an int of at least 1."""
-    value = whole(name, text)
+    value = parse_whole(name, text)
     if value < 1:
         raise CommandRefused(f"{name} is {text}, and takes at least 1", f"leave {name} out: the hosts decide")
     return value
 
 
-def port(name: str, text: str) -> int:
+def parse_port(name: str, text: str) -> int:
     """Return a TCP port, 0 included (any free one)."""
-    value = whole(name, text)
+    value = parse_whole(name, text)
     if value > MOST_PORT:
         raise CommandRefused(f"{name} is {text}, and ports end at {MOST_PORT}", f"write {name} 29500")
     return value
 
 
-def nodes(name: str, text: str) -> int:
+def parse_nodes(name: str, text: str) -> int:
     """Return a number of nodes from `N` or `N:N` (torchrun) or `N-N` (srun); elastic ranges are refused."""
     low, mark, high = text.partition(":" if ":" in text else "-")
     if mark and count(name, low) != count(name, high):
@@ -56,7 +56,7 @@ def nodes(name: str, text: str) -> int:
     return count(name, low)
 
 
-def per_node(name: str, text: str) -> PerNode:
+def parse_per_node(name: str, text: str) -> PerNode:
     """Return a count per node, or one of gpu, cpu, auto."""
     known: dict[str, PerNode] = {"gpu": "gpu", "cpu": "cpu", "auto": "auto"}
     if text in known:
@@ -69,7 +69,7 @@ def per_node(name: str, text: str) -> PerNode:
     return count(name, text)
 
 
-def gpus(name: str, text: str) -> tuple[int | str, ...] | None:
+def parse_gpus(name: str, text: str) -> tuple[int | str, ...] | None:
     """Return GPU indices and UUIDs from `0,1` or `GPU-...`; None for "all" and the empty word."""
     if text in ("", "all"):
         return None
@@ -92,7 +92,7 @@ def gpus(name: str, text: str) -> tuple[int | str, ...] | None:
     return tuple(found)
 
 
-def node_filters(name: str, text: str) -> tuple[HostFilter, ...]:
+def parse_node_filters(name: str, text: str) -> tuple[HostFilter, ...]:
     """Return DeepSpeed's NODE[:SLOT,SLOT][@NODE...] (parse_node_config_list)."""
     merged: dict[str, tuple[int, ...]] = {}
     for part in text.split("@"):
@@ -107,7 +107,7 @@ def node_filters(name: str, text: str) -> tuple[HostFilter, ...]:
     return tuple(HostFilter(host, indices) for host, indices in merged.items())
 
 
-def host_slots(name: str, text: str) -> tuple[HostFilter, ...]:
+def parse_host_slots(name: str, text: str) -> tuple[HostFilter, ...]:
     """Return HOST[:COUNT],HOST... of mpirun; a host that comes again adds its slots."""
     merged: dict[str, int | None] = {}
     for part in text.split(","):
@@ -122,7 +122,7 @@ def host_slots(name: str, text: str) -> tuple[HostFilter, ...]:
     return tuple(HostFilter(host, slots=slots) for host, slots in merged.items())
 
 
-def host_names(name: str, text: str) -> tuple[HostFilter, ...]:
+def parse_host_names(name: str, text: str) -> tuple[HostFilter, ...]:
     """Return the hosts of `a,b` or Slurm's `n[01-04,07],m1`, at most MOST_HOSTS."""
     hosts = [host.strip() for host in expand_host_list(text, MOST_HOSTS)]
     if not hosts or not all(re.fullmatch(r"[\w.:@-]+", host) for host in hosts):
@@ -130,13 +130,13 @@ def host_names(name: str, text: str) -> tuple[HostFilter, ...]:
     return tuple(HostFilter(host) for host in dict.fromkeys(hosts))
 
 
-def mapping(_: str, text: str) -> int | None:
+def parse_mapping(_: str, text: str) -> int | None:
     """Return the processes on each node of `ppr:4:node`; None for any other mapping of Open MPI."""
     found = re.match(r"(?:ppr:)?([1-9]\d{0,5}):node\b", text)
     return int(found[1]) if found is not None else None
 
 
-def endpoint(name: str, text: str) -> tuple[str, int | None]:
+def parse_endpoint(name: str, text: str) -> tuple[str, int | None]:
     """Return host and port of HOST[:PORT]; an IPv6 address with a port is in brackets."""
     match = re.fullmatch(r"\[([^\]]+)\](?::([0-9]{1,9}))?|([^:]*)(?::([0-9]{1,9}))?", text.strip())
     if match is None:
@@ -144,10 +144,10 @@ def endpoint(name: str, text: str) -> tuple[str, int | None]:
             f"{name} is {text!r}, and takes HOST:PORT", f"leave {name} out: the first host is the main one"
         )
     host, number = match[1] or match[3] or "", match[2] or match[4]
-    return host, port(name, number) if number else None
+    return host, parse_port(name, number) if number else None
 
 
-def precision(name: str, text: str) -> Precision:
+def parse_precision(name: str, text: str) -> Precision:
     """Return one of accelerate's mixed precisions."""
     known: dict[str, Precision] = {"no": "no", "fp16": "fp16", "bf16": "bf16", "fp8": "fp8"}
     if text not in known:
@@ -155,7 +155,7 @@ def precision(name: str, text: str) -> Precision:
     return known[text]
 
 
-def fabric_precision(_: str, text: str) -> Precision | None:
+def parse_fabric_precision(_: str, text: str) -> Precision | None:
     """Return Fabric's mixed precisions as accelerate's; None for true half and double precision.
 
     Source: Lightning's `_PRECISION_INPUT_STR` and `_PRECISION_INPUT_STR_ALIAS`.
@@ -172,7 +172,7 @@ def fabric_precision(_: str, text: str) -> Precision | None:
     return known.get(text)
 
 
-def rendezvous_timeout(name: str, text: str) -> int | None:
+def parse_rendezvous_timeout(name: str, text: str) -> int | None:
     """Return the timeout in seconds that `k=v,k=v` of --rdzv_conf gives, None when it gives none."""
     pairs = dict(_pair(name, part) for part in text.split(",") if part.strip())
     value = pairs.get("timeout", pairs.get("join_timeout"))
@@ -201,7 +201,7 @@ def check_accelerator(name: str, text: str) -> None:
         )
 
 
-def variables(text: str) -> Iterator[tuple[str, str | None]]:
+def parse_variables(text: str) -> Iterator[tuple[str, str | None]]:
     """Yield NAME, VALUE of `A=1,B`, without ALL and NONE; VALUE is None where the local one is meant."""
     for part in text.split(","):
         name, equals, value = part.partition("=")
@@ -210,15 +210,15 @@ def variables(text: str) -> Iterator[tuple[str, str | None]]:
 
 
 READERS: dict[ValueKind, Callable[[str, str], object]] = {
-    "nodes": nodes,
-    "per_node": per_node,
-    "gpus": gpus,
-    "node_filters": node_filters,
-    "host_slots": host_slots,
-    "host_names": host_names,
-    "mapping": mapping,
-    "precision": precision,
-    "fabric_precision": fabric_precision,
+    "nodes": parse_nodes,
+    "per_node": parse_per_node,
+    "gpus": parse_gpus,
+    "node_filters": parse_node_filters,
+    "host_slots": parse_host_slots,
+    "host_names": parse_host_names,
+    "mapping": parse_mapping,
+    "precision": parse_precision,
+    "fabric_precision": parse_fabric_precision,
 }
 """Kinds whose value is one field of the request as it is."""
 

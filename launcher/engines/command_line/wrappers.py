@@ -4,8 +4,8 @@ import posixpath
 from collections.abc import Sequence
 
 from launcher.engines.command_line.parsed_command import Environment
-from launcher.engines.command_line.remedies import refused_program
-from launcher.engines.command_line.shell.terminals import SENTENCE, after_options, read_terminal
+from launcher.engines.command_line.remedies import explain_refused_program
+from launcher.engines.command_line.shell.terminals import SENTENCE, read_terminal, skip_options
 from launcher.engines.command_line.shell.words import Word
 from launcher.engines.command_line.side_commands import INTERPRETER, find_launcher, has_launcher, is_python
 from launcher.engines.command_line.tables import wrappers as tables
@@ -47,7 +47,7 @@ def strip_wrapper(words: Sequence[Word], start: int) -> Around | None:
     if behind < len(words) and words[behind].text in tables.CONTAINERS:
         return strip_wrapper(words, behind)
     if name in tables.REFUSED and (text == name or text.startswith("/")):  # ./watch is the user's own
-        raise refused_program(name, words[start + 1 :])
+        raise explain_refused_program(name, words[start + 1 :])
     if name == "env" and not is_split_text(words, start):
         return _strip_env(words, start)
     if name in tables.TRANSPARENT:
@@ -127,7 +127,7 @@ def _strip_env(words: Sequence[Word], start: int) -> Around:
 
 
 def _after_flags(words: Sequence[Word], at: int, with_value: Sequence[str]) -> int:
-    return after_options([word.text for word in words], at, with_value.__contains__)
+    return skip_options([word.text for word in words], at, with_value.__contains__)
 
 
 def _strip_runner(words: Sequence[Word], start: int, tool: str) -> Around:

@@ -3,8 +3,8 @@
 import json
 from collections.abc import Iterator
 
-from launcher.engines.command_line.manifests.lines import indent_of
-from launcher.engines.command_line.manifests.yaml_scalars import whole_value
+from launcher.engines.command_line.manifests.lines import get_indent
+from launcher.engines.command_line.manifests.yaml_scalars import join_value
 from preflight import regex as re
 from preflight.frozen import dataclass
 
@@ -50,7 +50,7 @@ class CommandKey:
     arguments: "CommandKey | None" = None  # the key of what a program gets that this one starts
 
 
-def command_keys(lines: list[str]) -> Iterator[CommandKey]:
+def list_keys(lines: list[str]) -> Iterator[CommandKey]:
     """Yield the keys of a manifest that hold a command or variables, in its order."""
     at = 0
     modules = ("shell", "raw", *["command"] * any(map(_PLAY.match, lines)))
@@ -66,10 +66,10 @@ def command_keys(lines: list[str]) -> Iterator[CommandKey]:
             body, end = _block(lines, at + 1, indent)
             yield CommandKey(name, indent, at, _joined(body, block["kind"]))
         elif value and not value.startswith("#"):
-            value, end = whole_value(lines, at, value, indent)
+            value, end = join_value(lines, at, value, indent)
             value = _without_comment(value)
-            listed = flow_words(value)
-            text = _of_module(scalar(value)) if name in modules else scalar(value)
+            listed = parse_flow_words(value)
+            text = _of_module(parse_scalar(value)) if name in modules else parse_scalar(value)
             yield CommandKey(name, indent, at, None if listed else text, listed)
         else:
             words, end = _items(lines, at + 1, indent)
@@ -86,10 +86,10 @@ def _of_module(text: str) -> str:
 def _block(lines: list[str], start: int, indent: int) -> tuple[list[str], int]:
     """Return the lines that are deeper than `indent`, without what they have in common."""
     end = start
-    while end < len(lines) and (not lines[end].strip() or indent_of(lines[end]) > indent):
+    while end < len(lines) and (not lines[end].strip() or get_indent(lines[end]) > indent):
         end += 1
     body = lines[start:end]
-    common = min((indent_of(line) for line in body if line.strip()), default=0)
+    common = min((get_indent(line) for line in body if line.strip()), default=0)
     return [line[common:] for line in body], end
 
 
@@ -115,13 +115,13 @@ def _items(lines: list[str], start: int, indent: int) -> tuple[tuple[str, ...], 
             body, at = _block(lines, at + 1, len(item["indent"]))
             words.append(_joined(body, block["kind"]))
         else:
-            value, at = whole_value(lines, at, item["value"], len(item["indent"]))
-            words.append(scalar(value))
+            value, at = join_value(lines, at, item["value"], len(item["indent"]))
+            words.append(parse_scalar(value))
         end = at
     return tuple(words), end
 
 
-def flow_words(value: str) -> tuple[str, ...]:
+def parse_flow_words(value: str) -> tuple[str, ...]:
     """Return the words of `[a, "b"]`, as YAML and JSON write lists; () for any other value."""
     if not value.startswith("["):
         return ()
@@ -148,7 +148,7 @@ def _without_comment(value: str) -> str:
     return value if found is None else found["value"]
 
 
-def scalar(value: str) -> str:
+def parse_scalar(value: str) -> str:
     """Return a value without its quotes and the comment behind it."""
     value = _without_comment(value)
     if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":

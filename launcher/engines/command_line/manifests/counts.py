@@ -6,7 +6,7 @@ itself still counts.
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from launcher.engines.command_line.tables.names import names
+from launcher.engines.command_line.tables.names import as_names
 from launcher.errors import CommandRefused
 from preflight import regex as re
 
@@ -16,7 +16,7 @@ _COUNT = re.compile(
 _KIND = re.compile(r"kind:[ ]*[\"']?(?P<kind>\w+)[\"']?[ ]*(?:#.*)?")
 _REPLICATED = re.compile(r"(?:PyTorch|Torch|MPI)[A-Za-z]*Job")
 _REPLICAS = re.compile(r"[ ]*(?:- +)*(?P<role>[A-Za-z]\w*):[ ]*(?:#.*)?")
-_WORKLOADS = names("Job Pod PyTorchJob JobSet TrainJob StatefulSet Deployment LeaderWorkerSet")
+_WORKLOADS = as_names("Job Pod PyTorchJob JobSet TrainJob StatefulSet Deployment LeaderWorkerSet")
 _SHOWN = 200
 _AZURE = re.compile(
     r"\$schema:[ ]*[\"']?https://azuremlschemas|[ ]*(?:environment|compute):[ ]*[\"']?azureml:"
@@ -57,7 +57,7 @@ def count_variables(lines: Sequence[str], beside: range, command: str) -> Iterat
     `beside` are the lines of the mapping that has the command: a file of several jobs counts for each its
     own. What two keys say differently counts for neither.
     """
-    document = document_of(lines, beside)
+    document = find_document(lines, beside)
     nodes = _nodes(lines, beside, document, command)
     per_node = _said(lines, beside, document, _PER_NODE)
     cards = {found["count"] for at in beside if (found := _CARDS.fullmatch(lines[at]))}
@@ -119,7 +119,7 @@ def refuse_ray(lines: Sequence[str], command: str) -> None:
         )
 
 
-def document_of(lines: Sequence[str], beside: range) -> range:
+def find_document(lines: Sequence[str], beside: range) -> range:
     """Return the lines of the document that has these, between two lines of `---`."""
     first, last = beside.start, beside.stop
     while first > 0 and not lines[first - 1].startswith(_DOCUMENT):

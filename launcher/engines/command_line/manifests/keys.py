@@ -45,7 +45,7 @@ _OF_CONTAINER = "of the container: the launch starts in the directory of each ho
 _OF_PLAN = "the plan takes GPUs of each host"
 
 
-def texts_of_keys(lines: Sequence[str], beside: range, document: range, indent: int) -> Iterator[str]:
+def render_keys(lines: Sequence[str], beside: range, document: range, indent: int) -> Iterator[str]:
     """Yield lines of a shell for what keys say: `beside` a command at an indent, and in its document."""
     yield from _directory(lines, beside, document, indent)
     for at in beside:

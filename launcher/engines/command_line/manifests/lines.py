@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 _MOST_LEVELS = 30  # of mappings around a command; no manifest has more
 
 
-def mapping_around(lines: Sequence[str], line: int, indent: int) -> range:
+def find_mapping(lines: Sequence[str], line: int, indent: int) -> range:
     """Return the lines of the mapping at an indent that a line is in; its first may have an item's mark."""
     first = last = line
     while first > 0 and not _is_item(lines[first], indent):
@@ -17,28 +17,28 @@ def mapping_around(lines: Sequence[str], line: int, indent: int) -> range:
     return range(first, last + 1)
 
 
-def levels_around(lines: Sequence[str], line: int, indent: int) -> Iterator[tuple[range, int, int]]:
+def list_levels(lines: Sequence[str], line: int, indent: int) -> Iterator[tuple[range, int, int]]:
     """Yield the mappings that have a line, from the inner one: their lines, indent, and the line in them."""
     for _ in range(_MOST_LEVELS):
-        around = mapping_around(lines, line, indent)
+        around = find_mapping(lines, line, indent)
         yield around, indent, line
         line = around.start - 1
-        while line >= 0 and (_is_blank(lines[line]) or indent_of(lines[line]) >= indent):
+        while line >= 0 and (_is_blank(lines[line]) or get_indent(lines[line]) >= indent):
             line -= 1
         if line < 0 or lines[line].startswith("---"):
             return
-        indent = indent_of(lines[line])
+        indent = get_indent(lines[line])
 
 
 def _is_outside(line: str, indent: int) -> bool:
     """Whether a line is of another mapping than the keys at `indent`, or between two documents."""
     return not _is_blank(line) and (
-        indent_of(line) < indent or line.startswith("---") or _is_item(line, indent)
+        get_indent(line) < indent or line.startswith("---") or _is_item(line, indent)
     )
 
 
 def _is_item(line: str, indent: int) -> bool:
-    return line.lstrip(" ").startswith("- ") and indent_of(line) == indent
+    return line.lstrip(" ").startswith("- ") and get_indent(line) == indent
 
 
 def _is_blank(line: str) -> bool:
@@ -54,11 +54,11 @@ def end_of_value(lines: Sequence[str], line: int, indent: int) -> int:
 def is_behind(line: str, indent: int) -> bool:
     """Whether a line is behind the value of a key at an indent: of another key, as its items are not."""
     return not _is_blank(line) and (
-        indent_of(line) < indent or (indent_of(line) == indent and not line.lstrip(" ").startswith("- "))
+        get_indent(line) < indent or (get_indent(line) == indent and not line.lstrip(" ").startswith("- "))
     )
 
 
-def indent_of(line: str) -> int:
+def get_indent(line: str) -> int:
     """Return the column of a line's first key: behind `- `, as YAML counts it."""
     bare = line.lstrip(" ")
     return len(line) - len(line.lstrip(" -") if bare.startswith("- ") else bare)

@@ -10,22 +10,28 @@ from dataclasses import replace
 
 from launcher.engines.command_line import refusals
 from launcher.engines.command_line.launch_patterns import LAUNCH_INSIDE
-from launcher.engines.command_line.manifests.command_keys import KEY, TEXT, CommandKey, command_keys, scalar
+from launcher.engines.command_line.manifests.command_keys import (
+    KEY,
+    TEXT,
+    CommandKey,
+    list_keys,
+    parse_scalar,
+)
 from launcher.engines.command_line.manifests.counts import (
     count_variables,
-    document_of,
+    find_document,
     is_of_cluster,
     refuse_ray,
 )
-from launcher.engines.command_line.manifests.keys import set_variable, texts_of_keys, unset_variables
+from launcher.engines.command_line.manifests.keys import render_keys, set_variable, unset_variables
 from launcher.engines.command_line.manifests.lines import (
     end_of_value,
-    indent_of,
+    find_mapping,
+    get_indent,
     is_behind,
-    levels_around,
-    mapping_around,
+    list_levels,
 )
-from launcher.engines.command_line.manifests.remainder import unread_of_manifest
+from launcher.engines.command_line.manifests.remainder import list_unread
 from launcher.engines.command_line.side_commands import NEEDED_TASK, SHELL_SCRIPT, say_left_out
 from launcher.engines.command_line.tables.shells import starts_posix_shell
 from launcher.errors import CommandRefused
@@ -95,7 +101,7 @@ _SHOWN, _LISTED = 50, 6
 _NOT_STARTED = "another command of the manifest: it is not started"
 
 
-def command_of_manifest(text: str) -> str | None:
+def extract_manifest(text: str) -> str | None:
     """Return the commands of a manifest that launch something, each in a group; None for any other text.
 
     Raises CommandRefused for a manifest of too many launches or none.
@@ -109,7 +115,7 @@ def command_of_manifest(text: str) -> str | None:
     if not any(KEY.fullmatch(line) for line in lines):
         _refuse_image(lines, text)
         return None
-    keys = _with_places(_without_preparing(list(command_keys(lines)), lines), lines)
+    keys = _with_places(_without_preparing(list(list_keys(lines)), lines), lines)
     found = _launches([key for key in keys if key.name in _KNOWN], lines) or _launches(keys, lines)
     if not found:
         return _only_command(keys, lines)
@@ -152,7 +158,7 @@ def _refuse_template(keys: list[CommandKey], started: list[CommandKey], lines: l
         end = end_of_value(lines, key.line, key.indent) if (key.around, key.indent) in mappings else 0
         for at in range(key.line + 1, min(end + 1, len(lines) - 1)):
             if _DECIDES.fullmatch(lines[at]) and (at < end or lines[at + 1].lstrip().startswith("- ")):
-                raise refusals.template_choice(lines[at + 1])
+                raise refusals.explain_template_choice(lines[at + 1])
 
 
 def _others(keys: list[CommandKey], started: Collection[int], lines: list[str]) -> str:
@@ -173,7 +179,7 @@ def _others(keys: list[CommandKey], started: Collection[int], lines: list[str]) 
 def _whole(lines: list[str], places: list[CommandKey], said: str, command: str) -> str:
     """Return a command with what its keys say in front, and the names of those that nothing has read."""
     around = [(key.line, key.indent) for key in places]
-    return "".join((said, *unread_of_manifest(lines, around, said), command)).replace(_DOLLAR, "$")
+    return "".join((said, *list_unread(lines, around, said), command)).replace(_DOLLAR, "$")
 
 
 def _refuse_image(lines: list[str], text: str) -> None:
@@ -228,7 +234,7 @@ def _without_preparing(keys: list[CommandKey], lines: list[str]) -> list[Command
     """Return keys without those of containers that run before the others, where others are left."""
     starts = [at for at, line in enumerate(lines) if _PREPARING.fullmatch(line)]
     inside = {
-        at for start in starts for at in range(start, end_of_value(lines, start, indent_of(lines[start])))
+        at for start in starts for at in range(start, end_of_value(lines, start, get_indent(lines[start])))
     }
     return [key for key in keys if key.line not in inside] or keys
 
@@ -274,7 +280,7 @@ def _with_places(keys: list[CommandKey], lines: list[str]) -> list[CommandKey]:
     placed: list[CommandKey] = []
     for key in keys:
         if key.line not in around.get(key.indent, ()):
-            around[key.indent] = mapping_around(lines, key.line, key.indent)
+            around[key.indent] = find_mapping(lines, key.line, key.indent)
         placed.append(replace(key, around=around[key.indent]))
         first.setdefault((around[key.indent], key.indent, key.name), placed[-1])
 
@@ -297,22 +303,22 @@ def _quoted(word: str) -> str:
 
 def _surroundings(keys: list[CommandKey], command: CommandKey, lines: list[str], text: str) -> Iterator[str]:
     """Yield what counts nodes around a command of a text, and the variables that are set beside it."""
-    beside = mapping_around(lines, command.line, command.indent)
+    beside = find_mapping(lines, command.line, command.indent)
     yield from count_variables(lines, beside, text)
-    yield from texts_of_keys(lines, beside, document_of(lines, beside), command.indent)
-    levels = list(levels_around(lines, command.line, command.indent))
+    yield from render_keys(lines, beside, find_document(lines, beside), command.indent)
+    levels = list(list_levels(lines, command.line, command.indent))
     for around, indent, _ in reversed(levels):  # a step's own variables count before those of its job
         for key in keys:
             if key.name in _VARIABLES and key.indent == indent and key.line in around:
                 quoted = _quoted if any(map(_COMPOSE.match, lines)) else shlex.quote
                 for name, value in _variables(lines, key):
-                    yield set_variable(name, scalar(value), quoted)
+                    yield set_variable(name, parse_scalar(value), quoted)
                 yield from unset_variables(lines[key.line + 1 : end_of_value(lines, key.line, key.indent)])
 
 
 def _is_variable(line: str, key: CommandKey, column: int, named: str) -> bool:
     """Whether a pair in small letters is a variable: `http_proxy: URL` of a mapping, not `optional: true`."""
-    is_mapping = not named and indent_of(line) == column and not line.lstrip().startswith("- ")
+    is_mapping = not named and get_indent(line) == column and not line.lstrip().startswith("- ")
     return is_mapping and key.name in ("env", "envs", "environment_variables")
 
 
@@ -321,7 +327,7 @@ def _with_inputs(command: str, key: CommandKey, lines: list[str]) -> str:
     if _INPUT.search(command) is None:
         return command
     outer, own = _TYPED | _inputs(lines, len(lines) - 1, 0), dict[str, str]()
-    for around, indent, _ in levels_around(lines, key.line, key.indent):
+    for around, indent, _ in list_levels(lines, key.line, key.indent):
         own = _inputs(lines, around.start, indent) | own
     room = _MOST_FILLED
 
@@ -338,19 +344,19 @@ def _with_inputs(command: str, key: CommandKey, lines: list[str]) -> str:
 
 def _inputs(lines: list[str], line: int, indent: int) -> dict[str, str]:
     """Return the plain values of the `inputs:` with an indent that are beside a line."""
-    beside = mapping_around(lines, line, indent)
+    beside = find_mapping(lines, line, indent)
     heads = (at for at in beside if (head := _INPUTS.fullmatch(lines[at])) and len(head[1]) == indent)
     start = next(heads, len(lines)) + 1
-    depth = next((indent_of(each) for each in lines[start:] if each.strip()), 0)
+    depth = next((get_indent(each) for each in lines[start:] if each.strip()), 0)
     found: dict[str, str] = {}
     name = ""
     for each in lines[start:] if depth > indent else ():
-        if each.strip() and indent_of(each) < depth:
+        if each.strip() and get_indent(each) < depth:
             break
         pair = _GIVEN.fullmatch(each)
-        value = scalar((pair["value"] or "").strip()) if pair is not None else ""
+        value = parse_scalar((pair["value"] or "").strip()) if pair is not None else ""
         value = _GIVEN_ELSE.sub(r"\g<default>", value)
-        if pair is not None and indent_of(each) == depth:
+        if pair is not None and get_indent(each) == depth:
             name = pair["name"]
         elif pair is None or pair["name"] not in _DEFAULTS:
             continue
@@ -362,7 +368,7 @@ def _inputs(lines: list[str], line: int, indent: int) -> dict[str, str]:
 def _variables(lines: list[str], key: CommandKey) -> Iterator[tuple[str, str]]:
     at = key.line + 1
     named = ""
-    column = next((indent_of(line) for line in lines[at:] if line.strip()[:1] not in ("", "#")), 0)
+    column = next((get_indent(line) for line in lines[at:] if line.strip()[:1] not in ("", "#")), 0)
     while at < len(lines) and not is_behind(lines[at], key.indent):
         line, at = lines[at], at + 1
         name, value, pair = _NAMED.fullmatch(line), _VALUE.fullmatch(line), _PAIR.fullmatch(line)
@@ -370,10 +376,10 @@ def _variables(lines: list[str], key: CommandKey) -> Iterator[tuple[str, str]]:
         if KEY.fullmatch(line):
             return
         if both is not None:
-            yield scalar(both["name"]), both["value"]
+            yield parse_scalar(both["name"]), both["value"]
             continue
         if name is not None:
-            named = scalar(name["name"])
+            named = parse_scalar(name["name"])
         elif value is not None and named:
             yield named, value["value"]
             named = ""

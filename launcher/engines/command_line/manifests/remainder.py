@@ -4,9 +4,9 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from launcher.engines.command_line.manifests.counts import ASKED
-from launcher.engines.command_line.manifests.lines import end_of_value, indent_of, levels_around
-from launcher.engines.command_line.tables.names import names
-from launcher.engines.command_line.unread_keys import unread_keys
+from launcher.engines.command_line.manifests.lines import end_of_value, get_indent, list_levels
+from launcher.engines.command_line.tables.names import as_names
+from launcher.engines.command_line.unread_keys import list_unread_keys
 from preflight import regex as re
 
 _KEY = re.compile(
@@ -15,13 +15,13 @@ _KEY = re.compile(
 _IN_FLOW = re.compile(r"[{,][ ]*[\"']?(?P<key>[\w./-]+)[\"']?[ ]*:(?P<value>[^{},]*)")
 _TEMPLATE = re.compile(r"[ ]*(?P<line>\{[{%].*[%}]\})[ \t]*")
 _OF_TEMPLATE = re.compile(r"\{[{%]-?[ ]*(?:end\w*|else)[ ]*-?[%}]\}")
-_GROUPS = names(
+_GROUPS = as_names(
     "resources limits requests reservations code_source snapshot devices deploy distribution machineSpec"
     " spec template environment_variables env envs envVars environment variables secrets defaults"
 )
 """Keys whose own keys are looked at."""
 
-_STRUCTURE = names(
+_STRUCTURE = as_names(
     "arguments defaults spec template jobs services steps containers command args entrypoint run script"
     " commands cmds cmd Entrypoint Args inputs vars value valueFrom pytorchReplicaSpecs mpiReplicaSpecs"
     " Launcher Master Worker replicaSpecs uses"
@@ -44,9 +44,7 @@ _MOST_PLACES = 50  # of one command, which are looked around
 _SHORT = 4  # a value with as many characters may be in a sentence by chance
 
 
-def unread_of_manifest(
-    lines: Sequence[str], places: Sequence[tuple[int, int]], produced: str
-) -> Iterator[str]:
+def list_unread(lines: Sequence[str], places: Sequence[tuple[int, int]], produced: str) -> Iterator[str]:
     """Yield a line of a shell that names what a manifest says around a command and no reader has taken.
 
     `places` are the line and the indent of its keys, `produced` is what the readers of keys have made of
@@ -56,14 +54,14 @@ def unread_of_manifest(
     known = set(_WORD.findall(produced))
     asked = tuple(word for word in known if word.startswith(ASKED))
     for line, indent in places[:_MOST_PLACES]:
-        for around, column, inside in levels_around(lines, line, indent):
+        for around, column, inside in list_levels(lines, line, indent):
             for key, value in _keys(lines, around, column, inside):
                 if _CALLED.get(key, key) not in known and not _is_read(key, value, asked, produced):
                     keys[key] = None
             for at in around:
                 if at != inside and (template := _template(lines[at], column)):
                     keys[template] = None
-    yield from (f"{text}\n" for text in unread_keys(keys, _STRUCTURE))
+    yield from (f"{text}\n" for text in list_unread_keys(keys, _STRUCTURE))
 
 
 def _is_read(key: str, value: str, asked: Sequence[str], produced: str) -> bool:
@@ -76,7 +74,7 @@ def _is_read(key: str, value: str, asked: Sequence[str], produced: str) -> bool:
 
 def _template(line: str, column: int) -> str:
     found = _TEMPLATE.fullmatch(line)
-    is_own = found is not None and indent_of(line) <= column and not _OF_TEMPLATE.fullmatch(found["line"])
+    is_own = found is not None and get_indent(line) <= column and not _OF_TEMPLATE.fullmatch(found["line"])
     return found["line"] if found is not None and is_own else ""
 
 
@@ -84,7 +82,7 @@ def _keys(lines: Sequence[str], around: range, column: int, inside: int) -> Iter
     """Yield the keys of a mapping, and those of its groups, with their values."""
     at = around.start
     while at < around.stop:
-        found = _KEY.fullmatch(lines[at]) if indent_of(lines[at]) == column else None
+        found = _KEY.fullmatch(lines[at]) if get_indent(lines[at]) == column else None
         if found is None:
             at += 1
             continue
@@ -104,6 +102,6 @@ def _keys(lines: Sequence[str], around: range, column: int, inside: int) -> Iter
 
 def _of_group(lines: Sequence[str], start: int, end: int) -> Iterator[tuple[str, str]]:
     body = [at for at in range(start, end) if lines[at].strip()[:1] not in ("", "#")]
-    columns = {indent_of(lines[at]) for at in body}
+    columns = {get_indent(lines[at]) for at in body}
     if columns:
         yield from _keys(lines, range(body[0], end), min(columns), -1)

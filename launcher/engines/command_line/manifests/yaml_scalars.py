@@ -10,7 +10,7 @@ _STARTS = re.compile(r"[ ]*(?:#|- |[\w.-]+:(?:[ \t]|$)|-?\t)")  # continues no p
 _MOST_LINES, _LONGEST = 60, 20_000
 
 
-def whole_value(lines: Sequence[str], at: int, value: str, indent: int) -> tuple[str, int]:
+def join_value(lines: Sequence[str], at: int, value: str, indent: int) -> tuple[str, int]:
     """Return a value that starts on line `at`, on one line, and the first line behind it.
 
     Lines deeper than `indent`, of its key or its `-`, continue a plain value. In double quotes a backslash at

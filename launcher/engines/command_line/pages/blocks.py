@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from launcher.engines.command_line.launch_patterns import LAUNCH, LAUNCH_INSIDE, LAUNCH_LINE
 from launcher.engines.command_line.side_commands import say_left_out
-from launcher.engines.command_line.task_files.editor_config import command_of_editor
+from launcher.engines.command_line.task_files.editor_config import extract_editor_command
 from preflight import regex as re
 
 _CODE_END = re.compile(r"</(?:pre|code)>", re.IGNORECASE)
@@ -85,7 +85,7 @@ _ADDED = re.compile(rf"^[ \t]*\+[ \t]*{LAUNCH}\b", re.MULTILINE)
 CONTINUED = re.compile(r"(?:\\|[ \t][\^`])[ \t\u00a0]*$")
 
 
-def with_continued(lines: Iterable[str]) -> Iterator[tuple[str, bool]]:
+def mark_continued(lines: Iterable[str]) -> Iterator[tuple[str, bool]]:
     """Yield lines, and whether each continues the command of the line above it."""
     above = ""
     for line in lines:
@@ -93,7 +93,7 @@ def with_continued(lines: Iterable[str]) -> Iterator[tuple[str, bool]]:
         above = line
 
 
-def blocks_of_page(text: str) -> str:
+def extract_blocks(text: str) -> str:
     """Return the commands of a page without the sentences around them; any other text as it is."""
     text = _of_html(_unquoted(text))
     if "```" in text and len(_MARK.findall(text)) % 2:  # the fence ends behind the last word of a line
@@ -179,7 +179,7 @@ def _fenced(text: str) -> str:
     blocks = [(kind, part) for kind, part in blocks if kind not in _MANIFEST or LAUNCH_INSIDE.search(part)]
     blocks = [(kind, part) for kind, part in blocks if not (is_printed(part) or _CITATION.match(part))]
     inside = [_after_change(part) if kind == "diff" else part for kind, part in blocks if kind not in _OTHER]
-    configured = [part for kind, part in blocks if kind.startswith("json") and command_of_editor(part)]
+    configured = [part for kind, part in blocks if kind.startswith("json") and extract_editor_command(part)]
     if any(map(LAUNCH_INSIDE.search, inside)):
         said = [say_left_out(_EDITOR)] if configured else []
         return "\n".join((*said, *inside))
@@ -200,7 +200,7 @@ def _after_change(text: str) -> str:
 def _without_sentences(text: str) -> Iterator[str]:
     """Yield lines without those of a page in another script, but for what a text in quotes continues."""
     is_quoted = False
-    for line, goes_on in with_continued(text.split("\n")):
+    for line, goes_on in mark_continued(text.split("\n")):
         is_sentence = _OTHER_LETTER.fullmatch(line) is not None and LAUNCH_INSIDE.search(line) is None
         if not is_sentence or is_quoted or goes_on:
             yield line

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from launcher.engines.command_line.launch_patterns import LAUNCH
-from launcher.engines.command_line.pages.blocks import with_continued
+from launcher.engines.command_line.pages.blocks import mark_continued
 from launcher.engines.command_line.side_commands import say_left_out
 from launcher.errors import CommandRefused
 from preflight import regex as re
@@ -32,7 +32,7 @@ _VARIABLE = re.compile(
 _NAME = re.compile(r"(?P<name>[A-Za-z_]\w*)[ \t]*=[ \t]*(?P<value>.+)")
 
 
-def commands_of_notebook(text: str) -> str:
+def extract_notebook(text: str) -> str:
     """Return a notebook's cells with commands; other texts as they are. Raises CommandRefused without one."""
     try:
         tree = json.loads(text)
@@ -69,11 +69,11 @@ def _typed(code: str) -> str:
     is_shell = _SHELL_CELL.match(code) is not None
     if not (is_shell or _LAUNCH.match(code.lstrip())):
         return code
-    lines = with_continued(code.split("\n")[is_shell:])
+    lines = mark_continued(code.split("\n")[is_shell:])
     return "\n".join(line if goes_on or not line.strip() else f"!{line}" for line, goes_on in lines)
 
 
-def shell_of_cell(text: str) -> str:
+def extract_cell(text: str) -> str:
     """Return the commands behind `!` of a cell and the variables that they can name; other texts as is."""
     lines = text.split("\n")
     if not any(_SHELL.match(line) for line in lines) or _starts_otherwise(lines):
@@ -83,14 +83,14 @@ def shell_of_cell(text: str) -> str:
 
 def _starts_otherwise(lines: list[str]) -> bool:
     """Whether a command of a shell is beside those behind `!`: the text is a list, not a cell."""
-    beside = (line for line, goes_on in with_continued(lines) if not goes_on)
+    beside = (line for line, goes_on in mark_continued(lines) if not goes_on)
     return any(map(_is_of_shell, beside))
 
 
 def _shell_lines(lines: list[str]) -> Iterator[str]:
     names: list[str] = []
     is_shell = False
-    for line, goes_on in with_continued(lines):
+    for line, goes_on in mark_continued(lines):
         if not goes_on:
             is_shell = _SHELL.match(line) is not None or _MAGIC.match(line) is not None
             if not is_shell:

@@ -3,7 +3,7 @@
 import shlex
 
 from launcher.engines.command_line.launch_patterns import LAUNCH
-from launcher.engines.command_line.manifests.command_keys import flow_words
+from launcher.engines.command_line.manifests.command_keys import parse_flow_words
 from launcher.errors import CommandRefused
 from preflight import regex as re
 
@@ -110,15 +110,15 @@ def refuse_other_shell(text: str) -> None:
     """Raise CommandRefused for a script of another shell, or a file of a program that is not read."""
     what = next((what for pattern, what in _OTHERS if pattern.search(text)), "")
     if what and not _POSIX.match(text):
-        raise refused_text(what, text)
+        raise explain_refused_text(what, text)
 
 
-def refused_text(what: str, text: str) -> CommandRefused:
+def explain_refused_text(what: str, text: str) -> CommandRefused:
     """Return the error for a text that is `what`, with the launch in it where it has one."""
     text = _BUILDS.sub("", re.sub(r"[ \t][\\^`][ \t]*\n", " ", text))
     lines = (line.rstrip(" \t,") for line in (*map(" ".join, _STARTS.findall(text)), *text.split("\n")))
     inner = (line["inner"] for line in map(_AROUND.fullmatch, lines) if line is not None)
-    launch = next(filter(_LAUNCH.search, (shlex.join(flow_words(line)) or line for line in inner)), "")
+    launch = next(filter(_LAUNCH.search, (shlex.join(parse_flow_words(line)) or line for line in inner)), "")
     launch = next(filter(_LAUNCH.search, _ALONE.findall(launch)), launch)
     shown = " ".join(re.split(r"\s\d?>", launch, maxsplit=1)[0].split())[:_SHOWN]
     filled = f", its names filled in: gpulaunch run --hosts A,B -- {shown}" if " " in shown else ""

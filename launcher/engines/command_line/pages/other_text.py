@@ -2,7 +2,7 @@
 
 from launcher.engines.command_line.launch_patterns import LAUNCH_LINE
 from launcher.engines.command_line.pages.blocks import is_printed
-from launcher.engines.command_line.pages.other_shells import refused_text
+from launcher.engines.command_line.pages.other_shells import explain_refused_text
 from launcher.engines.command_line.pages.python_text import refuse_python
 from launcher.errors import CommandRefused
 from preflight import regex as re
@@ -31,4 +31,4 @@ def refuse_other_text(text: str) -> None:
         )
     what = next((what for pattern, what in _OTHERS if pattern.match(text)), "")
     if what and not (what == _XML and LAUNCH_LINE.search(text)):  # a page of HTML
-        raise refused_text(what, text)
+        raise explain_refused_text(what, text)

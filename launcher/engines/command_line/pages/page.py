@@ -11,16 +11,16 @@ from itertools import pairwise
 
 from launcher.engines.command_line import refusals
 from launcher.engines.command_line.launch_patterns import LAUNCH, LAUNCH_INSIDE, LAUNCH_LINE
-from launcher.engines.command_line.manifests.command_keys import flow_words, scalar
-from launcher.engines.command_line.manifests.manifest import command_of_manifest
-from launcher.engines.command_line.pages.blocks import CONTINUED, blocks_of_page, with_continued
-from launcher.engines.command_line.pages.notebook_cells import FUNCTION, commands_of_notebook, shell_of_cell
+from launcher.engines.command_line.manifests.command_keys import parse_flow_words, parse_scalar
+from launcher.engines.command_line.manifests.manifest import extract_manifest
+from launcher.engines.command_line.pages.blocks import CONTINUED, extract_blocks, mark_continued
+from launcher.engines.command_line.pages.notebook_cells import FUNCTION, extract_cell, extract_notebook
 from launcher.engines.command_line.pages.other_shells import refuse_other_shell, with_posix_syntax
 from launcher.engines.command_line.pages.python_text import refuse_python
 from launcher.engines.command_line.shell.bracket_tests import Files
 from launcher.engines.command_line.side_commands import say_left_out
 from launcher.engines.command_line.tables.side_programs import PROBES
-from launcher.engines.command_line.task_files.editor_config import command_of_editor
+from launcher.engines.command_line.task_files.editor_config import extract_editor_command
 from preflight import regex as re
 
 _SHELL = (  # ana@gpu1:~/x$, [ana@gpu1 x]$, ana@mac x %, arrows of zsh's themes, and the `+` of `set -x`
@@ -123,14 +123,14 @@ _OF_TRACE = re.compile(
 """What `set -x` prints: `A=1` on a line of its own for `A=1 torchrun ...`, and commands that have run."""
 
 
-def commands_text(text: str, environ: Mapping[str, object] | None = None, files: Files | None = None) -> str:
+def find_commands(text: str, environ: Mapping[str, object] | None = None, files: Files | None = None) -> str:
     """Return the commands of a text that was copied from a page, a terminal or a notebook.
 
     `environ` and `files` are what a Makefile reads beside itself: variables, and the texts that it includes.
     """
     known = {name: value for name, value in (environ or {}).items() if isinstance(value, str)}
-    text = commands_of_notebook(text.translate(_INVISIBLE))
-    text = blocks_of_page(_OF_TRACE.sub(_traced, text) if _TRACED.match(text) else text)
+    text = extract_notebook(text.translate(_INVISIBLE))
+    text = extract_blocks(_OF_TRACE.sub(_traced, text) if _TRACED.match(text) else text)
     refuse_python(text)
     document = _document(text, known, files)
     refuse_other_shell(text if document is None else document)
@@ -151,7 +151,7 @@ def commands_text(text: str, environ: Mapping[str, object] | None = None, files:
         text = pattern.sub(shell, text)
     text = with_posix_syntax(text)
     text = _COMMENT_BEHIND.sub(r"\\", text)
-    return _without_prompts(_typed_lines(shell_of_cell(text)))
+    return _without_prompts(_typed_lines(extract_cell(text)))
 
 
 def _traced(found: re.Match[str]) -> str:
@@ -169,7 +169,7 @@ def _without_template(text: str) -> str:
         found = _OF_TEMPLATE.fullmatch(line)
         if found is None:
             if depth > 0 and line.strip() and not line.lstrip().startswith("#"):
-                raise refusals.template_choice(line)
+                raise refusals.explain_template_choice(line)
             kept.append(line)
         elif (word := found["word"] or "").startswith("end"):
             depth -= 1
@@ -183,19 +183,19 @@ def _recipe(text: str, environ: Mapping[str, str], files: Files | None) -> str:
     if not _OF_MAKE.search(text):
         _refuse_settings(re.sub("#.*", "", text))
         return text
-    from launcher.engines.command_line.task_files.makefile import recipe  # noqa: PLC0415 - few texts have one
+    from launcher.engines.command_line.task_files.makefile import extract_recipe  # noqa: PLC0415 - few texts have one
 
-    return recipe(text, environ, files)
+    return extract_recipe(text, environ, files)
 
 
 def _document(text: str, environ: Mapping[str, str], files: Files | None) -> str | None:
     """Return the commands of a file of an editor, a cluster or a project; None for any other text."""
-    command = command_of_editor(text) or command_of_manifest(text)
+    command = extract_editor_command(text) or extract_manifest(text)
     if command is not None or not _TASKS.search(text):
         return command
-    from launcher.engines.command_line.task_files.task_choice import launches_of_tasks  # noqa: PLC0415 - few texts are one
+    from launcher.engines.command_line.task_files.task_choice import extract_task_launches  # noqa: PLC0415 - few texts are one
 
-    return launches_of_tasks(text, environ, files)
+    return extract_task_launches(text, environ, files)
 
 
 def _refuse_settings(text: str) -> None:
@@ -204,16 +204,16 @@ def _refuse_settings(text: str) -> None:
     others = [line for line in lines if not _SETTING.match(line)]
     is_file = 1 < len(lines) > 2 * len(others) and re.match(_KEY, lines[0])
     if is_file and not _STARTS.search(text) and not any(map(_SCRIPT.search, others)):
-        raise refusals.settings_file()
+        raise refusals.explain_settings_file()
 
 
 def _argv_text(text: str) -> str:
     """Return the command of a Dockerfile or manifest that lists its words: `CMD ["torchrun", "a.py"]`."""
     listed = _WORDS.fullmatch(text.strip())
     if listed is not None:
-        return shlex.join(flow_words(listed["words"])) or text
+        return shlex.join(parse_flow_words(listed["words"])) or text
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    items = [scalar(line[2:].strip()) for line in lines if line.startswith("- ")]
+    items = [parse_scalar(line[2:].strip()) for line in lines if line.startswith("- ")]
     is_command = len(items) == len(lines) > 1 and not any(char.isspace() for char in items[0])
     return shlex.join(items) if is_command else text
 
@@ -223,7 +223,7 @@ def _without_prompts(text: str) -> str:
     lines: list[str] = []
     commands: list[list[str]] = []
     own = {"!", *FUNCTION.findall(text)}
-    for line, is_continued in with_continued(text.split("\n")):
+    for line, is_continued in mark_continued(text.split("\n")):
         if is_continued:
             commands[-1].append(line)
         else:
@@ -252,7 +252,7 @@ def _without_numbers(text: str) -> str:
     numbers = [int(found[1]) if (found := _NUMBER.match(line)) else -1 for line in lines if line.strip()]
     if len(numbers) > 1 and numbers == list(range(max(numbers[0], 0), numbers[0] + len(numbers))):
         return "\n".join(_NUMBER.sub("", line, count=1) for line in lines)
-    starts = [line for line, goes_on in with_continued(lines) if not goes_on]
+    starts = [line for line, goes_on in mark_continued(lines) if not goes_on]
     if not any(map(_HISTORY.match, starts)) or any(
         line.strip() and not _HISTORY.match(line) for line in starts
     ):

@@ -34,7 +34,7 @@ _LONGEST, _SHOWN, _MOST_WORDS = 100_000, 200, 300
 _OPERATOR = re.compile(r"[&|;<>]")
 
 
-def noted_launch(text: str) -> str:
+def find_noted_launch(text: str) -> str:
     """Return the launch that a comment of a text has, "" where none does."""
     found = _NOTED.search(text)
     if found is None:
@@ -60,7 +60,7 @@ def refuse_python(text: str, *, is_read: bool = True) -> None:
         return
     entry, command = _ENTRY.search(text), _COMMAND.search(text)
     started = next(_started(program), "") if program is not None else ""
-    started = started or noted_launch(text)[:_SHOWN]
+    started = started or find_noted_launch(text)[:_SHOWN]
     fix = "write the command that starts it: gpulaunch run --hosts A,B -- torchrun SCRIPT.py"
     if entry is not None:
         starter = {"py": "torchrun", "sh": "bash"}[entry["kind"]]

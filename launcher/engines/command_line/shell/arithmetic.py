@@ -4,7 +4,7 @@ import ast
 import operator
 from collections.abc import Callable, Iterator
 
-from launcher.engines.command_line.shell.variables import Values, are_decided, arguments, given_argument
+from launcher.engines.command_line.shell.variables import Values, are_decided, get_args, get_argument
 from launcher.engines.command_line.shell.words import Word
 from preflight import regex as re
 
@@ -50,13 +50,13 @@ _LARGEST = (1024, 63)  # base and exponent of a power
 
 def evaluate_arithmetic(text: str, values: Values) -> int | None:
     """Return the number of an arithmetic expression, None where a variable of it has none."""
-    if any(names_set(text)):
+    if any(list_assigned(text)):
         return None
-    given = arguments(values)
+    given = get_args(values)
 
     def number(match: re.Match[str]) -> str:
         is_argument = match[2] is not None and given is not None
-        value = given_argument(given or (), int(match[2])) if is_argument else values.get(match[1])
+        value = get_argument(given or (), int(match[2])) if is_argument else values.get(match[1])
         return f"({value})" if isinstance(value, str) and _ARITHMETIC.fullmatch(value.strip()) else "\0"
 
     count = str(len(given or ())) if are_decided(given or ()) else "\0"
@@ -82,7 +82,7 @@ def read_assignment(text: str, values: Values) -> tuple[str, int | None]:
     return name, evaluate_arithmetic(f"{name} {mark} ({right})" if mark else right, values)
 
 
-def with_number(word: Word, values: Values) -> Word:
+def assign_number(word: Word, values: Values) -> Word:
     """Return an assignment to a variable of `declare -i` with its number; any other word as it is."""
     name, equals, value = word.text.partition("=")
     if not equals or f"{name.rstrip('+')} -i" not in values:
@@ -98,7 +98,7 @@ def is_true(text: str, values: Values) -> bool | None:
     return None if number is None else number != {"++": 1, "--": -1}.get(text.strip()[-2:], 0)
 
 
-def names_set(text: str) -> Iterator[str]:
+def list_assigned(text: str) -> Iterator[str]:
     """Yield the variables that an expression sets: `P++`, `N += 2`."""
     return (found[1] or found[2] for found in _SETS.finditer(text))
 

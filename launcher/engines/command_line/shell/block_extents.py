@@ -31,7 +31,7 @@ class HereText:
     end: int  # behind the last one, TAG included
 
 
-def here_text(text: str, at: int, after: int = 0) -> HereText | None:
+def find_here_text(text: str, at: int, after: int = 0) -> HereText | None:
     """Return the text of the `<<` at `at`, behind what ends at `after`. Raises CommandRefused for no end."""
     found = _HERE.match(text, at)
     if found is None:
@@ -40,14 +40,14 @@ def here_text(text: str, at: int, after: int = 0) -> HereText | None:
     start = after or (len(text) if line_end < 0 else line_end + 1)
     last = re.compile(rf"^[ \t]*{re.escape(found['tag'])}[ \t]*\r?$", re.MULTILINE).search(text, start)
     if last is None:
-        raise no_end("<<", found[0])
+        raise explain_open("<<", found[0])
     body = text[start : last.start()]
     body = re.sub(r"^\t+", "", body, flags=re.MULTILINE) if found["tabs"] else body
     is_quoted = bool(found["quote"]) or "\\" in found[0]
     return HereText(body, is_quoted, found.end(), start, last.end())
 
 
-def closing(text: str, at: int) -> int:
+def find_closing(text: str, at: int) -> int:
     """Return the place behind the expansion or double quote that starts at `at`. Raises CommandRefused."""
     open_: list[str] = []
     here = at
@@ -77,7 +77,7 @@ def closing(text: str, at: int) -> int:
             here = _past_command_mark(text, here, open_)
         elif char == "'" and top not in ('"', ""):
             here = _quote_end(text, here - 1, is_escaped=False)
-    raise no_end(text[at : at + 2].strip("\n"), text[at : at + 20])
+    raise explain_open(text[at : at + 2].strip("\n"), text[at : at + 20])
 
 
 def _past_command_mark(text: str, here: int, open_: list[str]) -> int:
@@ -98,7 +98,7 @@ def _past_command_mark(text: str, here: int, open_: list[str]) -> int:
 def _skipped_text(text: str, at: int) -> tuple[int, int]:
     """Return the lines of a text in place whose `<<` is at `at`; two equal places for a shift of numbers."""
     try:
-        here = here_text(text, at)
+        here = find_here_text(text, at)
     except CommandRefused:
         return at, at
     return (at, at) if here is None else (here.start, here.end)
@@ -124,7 +124,7 @@ def _find(text: str, at: int, wanted: Collection[str]) -> tuple[int, int] | None
             at, is_first = skip[1], True
         elif text.startswith("<<<", at):
             at, is_first = at + 3, False
-        elif (here := here_text(text, at, skip[1] if skip[0] > at else 0)) is not None:
+        elif (here := find_here_text(text, at, skip[1] if skip[0] > at else 0)) is not None:
             skip = (skip[0] if skip[0] > at else here.start, here.end)
             at = here.operator_end
         elif text[at] in ";&|()<>\n":
@@ -133,7 +133,7 @@ def _find(text: str, at: int, wanted: Collection[str]) -> tuple[int, int] | None
                 return at, at + 1
             at += 1
         else:
-            end = word_end(text, at)
+            end = find_word_end(text, at)
             word = text[at:end]
             if is_first and not open_ and word in wanted:
                 return at, end
@@ -163,7 +163,7 @@ def _ends_group(open_: list[str], mark: str) -> bool:
     return False
 
 
-def word_end(text: str, at: int) -> int:
+def find_word_end(text: str, at: int) -> int:
     """Return where the word at `at` ends, its quotes and expansions included."""
     start = at
     while at < len(text):
@@ -177,7 +177,7 @@ def word_end(text: str, at: int) -> int:
         elif text[at] == "'":
             at = _quote_end(text, at, is_escaped=text[at - 1 : at] == "$")
         elif text[at] in '"`' or text[at : at + 2] in ("$(", "${", "$["):
-            at = closing(text, at)
+            at = find_closing(text, at)
         else:
             at += 1
     return max(at, start + 1)
@@ -197,10 +197,10 @@ def _array_end(text: str, at: int) -> int:
         elif text[at].isspace() or text[at] in ";&|(<>":
             at += 1
         else:
-            at = word_end(text, at)
+            at = find_word_end(text, at)
     return at + 1
 
 
-def no_end(quote: str, start: str) -> CommandRefused:
+def explain_open(quote: str, start: str) -> CommandRefused:
     """Return the error for a quote or bracket that is open where the text ends."""
     return CommandRefused(f"the quote {quote} at {start!r} has no end", "close it, or paste the whole line")

@@ -10,19 +10,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import TypeAlias
 
-from launcher.engines.command_line.shell.arithmetic import is_true, names_set
+from launcher.engines.command_line.shell.arithmetic import is_true, list_assigned
 from launcher.engines.command_line.shell.block_extents import CLOSERS
 from launcher.engines.command_line.shell.bracket_tests import (
     Answer,
     Files,
-    both,
     decide,
-    either,
-    matches,
-    opposite,
-    tested_text,
+    expand_tested,
+    join_and,
+    join_or,
+    match_pattern,
+    negate,
 )
-from launcher.engines.command_line.shell.variables import ASIDE, PIPEFAIL, Values, arguments
+from launcher.engines.command_line.shell.variables import ASIDE, PIPEFAIL, Values, get_args
 from launcher.engines.command_line.shell.words import Word, is_assignment
 from launcher.engines.command_line.tables.side_programs import PROBES
 from launcher.errors import CommandRefused
@@ -67,7 +67,7 @@ class _List:
     def guard(self) -> Answer:
         """Whether the next command runs; None where the text does not decide it."""
         if self.operator == "||":
-            return None if self.is_presumed else opposite(self.status)
+            return None if self.is_presumed else negate(self.status)
         return self.status if self.operator == "&&" else True
 
     def take(self, value: Answer, end: str, *, is_presumed: bool = False) -> Answer:
@@ -78,7 +78,7 @@ class _List:
         if end in ("|", "|&"):
             return self.status
         if self.operator:
-            value = (both if self.operator == "&&" else either)(self.status, value)
+            value = (join_and if self.operator == "&&" else join_or)(self.status, value)
         else:
             self.is_presumed = is_presumed
         self.status, self.operator = value, end if end in ("&&", "||") else ""
@@ -132,7 +132,7 @@ class ShellBlocks:
     def runs(self) -> Answer:
         """Whether the next command runs; None where the text does not decide it."""
         around = (block.runs for block in self.open)
-        return reduce(both, around, both(self.list.guard, None if self.doubts else True))
+        return reduce(join_and, around, join_and(self.list.guard, None if self.doubts else True))
 
     @property
     def is_probed(self) -> bool:
@@ -162,7 +162,7 @@ class ShellBlocks:
         if not self.in_condition:
             return False
         is_certain = self.open[-1].kind == "if" and not self.is_behind_pipe
-        return both(is_certain or None, both(self.runs, opposite(self.open[-1].taken)))
+        return join_and(is_certain or None, join_and(self.runs, negate(self.open[-1].taken)))
 
     @property
     def of_arguments(self) -> bool:
@@ -173,7 +173,7 @@ class ShellBlocks:
         """Take a command that is of the shell alone; return False for any other. `end` is what follows it."""
         name, *rest = texts = [word.text for word in words]
         bare = rest if name == "!" else texts
-        if name == "let" or (name == "((" and any(names_set(words[1].text))):
+        if name == "let" or (name == "((" and any(list_assigned(words[1].text))):
             self.status = is_true(words[1 if name == "((" else -1].text, values)
             return False
         if bare and bare[0] in _TESTS:
@@ -195,7 +195,7 @@ class ShellBlocks:
             "".join(bare[:1]) in ("true", "false", ":") and (end in ("&&", "||") or len(bare) == 1)
         ):
             status, self.status = self.status, None
-            is_open = bare[:1] == ["getopts"] and (arguments(values) or len(bare) > 3)  # which are not read
+            is_open = bare[:1] == ["getopts"] and (get_args(values) or len(bare) > 3)  # which are not read
             self._follow(words, None if is_open else _answered(texts) if status is None else status, end)
         else:
             return False
@@ -207,9 +207,9 @@ class ShellBlocks:
         block.awaits_pattern = False
         hit: Answer = False
         for word in words:
-            hit = either(hit, None if block.subject is None else matches(block.subject, word, values))
-        block.runs = either(block.falls, both(opposite(block.taken), hit))
-        block.taken, block.falls = either(block.taken, hit), False
+            hit = join_or(hit, None if block.subject is None else match_pattern(block.subject, word, values))
+        block.runs = join_or(block.falls, join_and(negate(block.taken), hit))
+        block.taken, block.falls = join_or(block.taken, hit), False
 
     def end_pattern(self, operator: str) -> None:
         """Take `;;`, behind the commands of a pattern, or what continues with the next (`;&`, `;;&`)."""
@@ -217,7 +217,7 @@ class ShellBlocks:
             block = self.open[-1]
             self._end_branch(block)
             block.awaits_pattern, block.falls = True, operator == ";&" and block.runs
-            block.taken = opposite(block.around.guard) if operator == ";;&" else block.taken
+            block.taken = negate(block.around.guard) if operator == ";;&" else block.taken
             block.runs = False
         self.list = _List()
 
@@ -255,7 +255,7 @@ class ShellBlocks:
             block.in_condition = True
         self.excuses -= is_asked
         self.last = None if self.is_question else self.last
-        self.status = opposite(self.last) if words[0].text == "!" else self.last
+        self.status = negate(self.last) if words[0].text == "!" else self.last
         if words[0].text != "for":  # whose end is behind its `done`
             code = self.code if self.last is not None else None
             self.after(end, words, is_question=self.is_question)
@@ -269,7 +269,7 @@ class ShellBlocks:
             self.list.is_negated |= is_negated
             self.list.failed = words or _GROUP if PIPEFAIL in self.fatal and value is is_negated else failed
         elif self.list.is_negated:
-            value, is_negated, self.list.is_negated = opposite(value), True, False
+            value, is_negated, self.list.is_negated = negate(value), True, False
         if value is False and words and not is_negated:
             self._fail(failed or words, end)
         runs, self.last = self.runs, self.list.take(value, end, is_presumed=is_presumed)
@@ -316,9 +316,9 @@ class ShellBlocks:
         guard = self.list.guard
         block = Block(kind, self.list, in_condition=is_condition)
         if is_condition:
-            block.runs, block.taken = guard, opposite(guard)
+            block.runs, block.taken = guard, negate(guard)
         elif kind == "case":
-            block.runs, block.taken = False, opposite(guard)
+            block.runs, block.taken = False, negate(guard)
         else:
             block.value = False if is_empty else None
             block.runs = guard if kind == "{" else False if is_empty else None
@@ -335,7 +335,7 @@ class ShellBlocks:
         block.ends |= {True} if block.kind in ("if", "case") and block.taken is not True else set()
         is_question = False in block.ends and len(block.ends) > 1
         value = block.ends.pop() if len(block.ends) == 1 else None
-        value = opposite(value) if block.is_negated else value
+        value = negate(value) if block.is_negated else value
         self.list.is_negated |= block.is_negated and end in ("|", "|&")
         failed = block.failed or (Word("( )"),) * (block.is_shell and value is False)
         if failed and not block.is_negated:
@@ -357,14 +357,14 @@ class ShellBlocks:
         self._end_branch(block)
         block.in_condition = name == "elif"
         if name == "then":
-            block.runs = both(opposite(block.taken), block.value)
-            block.taken = either(block.taken, block.value)
+            block.runs = join_and(negate(block.taken), block.value)
+            block.taken = join_or(block.taken, block.value)
         elif name == "do":
             is_never = block.value is (block.kind == "until") and block.value is not None
             block.runs = False if is_never else None
         else:
-            block.runs = opposite(block.taken)
-            block.taken = either(block.taken, block.runs if name == "else" else False)
+            block.runs = negate(block.taken)
+            block.taken = join_or(block.taken, block.runs if name == "else" else False)
         block.value = None
         self.list = _List()
 
@@ -380,7 +380,7 @@ class ShellBlocks:
 def _answered(texts: Sequence[str]) -> Answer:
     """Return what a command answers in a condition, where every host has the same."""
     if texts[0] == "!" and len(texts) > 1:
-        return opposite(_answered(texts[1:]))
+        return negate(_answered(texts[1:]))
     return True if _OF_HOSTS.fullmatch(" ".join(texts)) else _ANSWERS.get(texts[0])
 
 
@@ -391,7 +391,7 @@ def _is_probe(words: Sequence[Word]) -> bool:
 
 
 def _joined_text(words: tuple[Word, ...], values: Values) -> str | None:
-    texts = [tested_text(word, values) for word in words]
+    texts = [expand_tested(word, values) for word in words]
     return None if None in texts else " ".join(text for text in texts if text is not None)
 
 

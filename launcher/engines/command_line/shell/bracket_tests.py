@@ -61,7 +61,7 @@ def decide(words: tuple[Word, ...], values: Values, files: Files | None = None) 
     is_double = rest[0].text == "[["
     rest = rest[1:-1] if rest[-1].text in ("]", "]]") else rest[1:]
     answer = _Test(rest, values, files, is_double=is_double).answer()
-    return opposite(answer) if is_opposite else answer
+    return negate(answer) if is_opposite else answer
 
 
 class _Test:
@@ -90,21 +90,21 @@ class _Test:
         value = self._both()
         while self._next() == ("||" if self.is_double else "-o"):
             self.at += 1
-            value = either(value, self._both())
+            value = join_or(value, self._both())
         return value
 
     def _both(self) -> Answer:
         value = self._one()
         while self._next() == ("&&" if self.is_double else "-a"):
             self.at += 1
-            value = both(value, self._one())
+            value = join_and(value, self._one())
         return value
 
     def _one(self) -> Answer:
         left = len(self.words) - self.at
         if self._next() == "!" and left > 1:
             self.at += 1
-            return opposite(self._one())
+            return negate(self._one())
         if self._next() == "(" and left > 2:
             self.at += 1
             value = self._either()
@@ -130,7 +130,7 @@ class _Test:
 
     def _asked(self, operator: str, word: Word) -> Answer:
         if operator == "-v":
-            known = tested_text(word, self.values)
+            known = expand_tested(word, self.values)
             return None if not known or known not in self.values else True
         text = _text(word, self.values, is_asked=operator in ("-z", "-n"))
         if operator in ("-z", "-n"):
@@ -140,11 +140,11 @@ class _Test:
         return None
 
     def _compared(self, first: Word, operator: str, second: Word) -> Answer:
-        left, right = tested_text(first, self.values), tested_text(second, self.values)
+        left, right = expand_tested(first, self.values), expand_tested(second, self.values)
         if operator in ("=", "==", "!=") and left is not None:
             plain = None if right is None else left == right
-            answer = matches(left, second, self.values) if self.is_double else plain
-            return answer if operator != "!=" else opposite(answer)
+            answer = match_pattern(left, second, self.values) if self.is_double else plain
+            return answer if operator != "!=" else negate(answer)
         if left is None or right is None or operator not in _NUMBERS:
             return None  # of `=~`, `<` and `>` too
         if self.is_double:  # as in arithmetic, where nothing is 0
@@ -153,10 +153,10 @@ class _Test:
         return _NUMBERS[operator](int(left), int(right)) if are_numbers else None
 
 
-def matches(text: str, pattern: Word, values: Values) -> Answer:
+def match_pattern(text: str, pattern: Word, values: Values) -> Answer:
     """Return whether a text is what a pattern of `case` or `[[` says; None where the pattern has no value."""
     is_glob = pattern.unresolved == (pattern.text,) and not re.search(r"[$`<]", pattern.text)
-    shown = pattern.text if is_glob else tested_text(pattern, values)
+    shown = pattern.text if is_glob else expand_tested(pattern, values)
     if shown is None or re.search(r"[@!+?*]\(|\[[:.=]", shown):
         return None
     if "shopt nocasematch" in values:
@@ -166,7 +166,7 @@ def matches(text: str, pattern: Word, values: Values) -> Answer:
     return text == shown
 
 
-def tested_text(word: Word, values: Values) -> str | None:
+def expand_tested(word: Word, values: Values) -> str | None:
     """Return the text of a word as a test compares it; None where a part of it has no value.
 
     Arguments of the text are empty, and so are variables that nothing sets.
@@ -199,18 +199,18 @@ def ends_unset(part: str, values: Variables) -> bool:
     return bool(name) and not is_set
 
 
-def both(left: Answer, right: Answer) -> Answer:
+def join_and(left: Answer, right: Answer) -> Answer:
     """Return `left && right`."""
     if left is False or right is False:
         return False
     return None if left is None or right is None else True
 
 
-def either(left: Answer, right: Answer) -> Answer:
+def join_or(left: Answer, right: Answer) -> Answer:
     """Return `left || right`."""
-    return opposite(both(opposite(left), opposite(right)))
+    return negate(join_and(negate(left), negate(right)))
 
 
-def opposite(value: Answer) -> Answer:
+def negate(value: Answer) -> Answer:
     """Return `! value`."""
     return None if value is None else not value

@@ -41,7 +41,7 @@ _SILENT = re.compile(
 )
 
 
-def reads_output(shell: ShellState, replays: Replays) -> Callable[[str], tuple[str | None, Answer]]:
+def make_reader(shell: ShellState, replays: Replays) -> Callable[[str], tuple[str | None, Answer]]:
     """Return what reads `$(...)` or a command in backticks with the variables that `shell` has by then.
 
     It gives what is printed, None where the text does not say it, and whether the last command succeeds.
@@ -80,7 +80,7 @@ class _Output:
         self.shell = shell = ShellState(around.values)
         shell.functions, shell.place = dict(around.functions), copy(around.place)
         shell.is_output, shell.blocks.code = True, around.blocks.code
-        shell.values.read_output = reads_output(shell, replays)
+        shell.values.read_output = make_reader(shell, replays)
         if "IFS" in around.values:
             shell.values["IFS"] = around.values["IFS"]
         self.replays = replays

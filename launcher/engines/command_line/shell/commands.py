@@ -17,9 +17,9 @@ from launcher.engines.command_line.shell.doubts import define, forget_counter
 from launcher.engines.command_line.shell.replay_limits import Replays
 from launcher.engines.command_line.shell.state import ShellState, Surroundings
 from launcher.engines.command_line.shell.subshells import ENDS, Subshells, is_subshell, may_have_subshell
-from launcher.engines.command_line.shell.terminals import SENTENCE, typed_text
+from launcher.engines.command_line.shell.terminals import SENTENCE, extract_typed
 from launcher.engines.command_line.shell.tokens import ShellTokens
-from launcher.engines.command_line.shell.variables import arguments
+from launcher.engines.command_line.shell.variables import get_args
 from launcher.engines.command_line.shell.words import ASSIGNMENT, Word, is_assignment
 from launcher.engines.command_line.tables.wrappers import TRANSPARENT
 from preflight import regex as re
@@ -116,9 +116,9 @@ class CommandReader:
         elif operator == "(" and self._is_function():
             self._define(words[-1].text)
         elif operator in ("<<", "<<-"):
-            redirections.read_here(shell, words, redirections.target(self.tokens))
+            redirections.read_here(shell, words, redirections.read_target(self.tokens))
         elif operator == "<<<":
-            redirections.read_text(shell, words, redirections.target(self.tokens))
+            redirections.read_text(shell, words, redirections.read_target(self.tokens))
             self.has_array = not words
         elif _REDIRECTION.fullmatch(operator):
             redirections.redirect(shell, words, operator, self.tokens, is_end_of_loop=self._ends_loop())
@@ -141,9 +141,9 @@ class CommandReader:
             shell.blocks.open[-1].is_shell = True
             return
         if operator in "()" and not (operator == ")" and self.groups):
-            raise refusals.not_one_command(operator, words)
+            raise refusals.explain_parenthesis(operator, words)
         if operator == "&":
-            redirections.remarks_of(shell, words).append(f"&: {SENTENCE}")
+            redirections.choose_remarks(shell, words).append(f"&: {SENTENCE}")
         before = self.before or (shell.enter_group(0) if operator == "&&" else None)
         yield from self._finish(";" if operator in ("\n", ")") else operator)
         self.before = before if operator == "&&" else None
@@ -196,7 +196,7 @@ class CommandReader:
             return None
         if name == "for" and runs:
             return self._for(words)
-        text, said = typed_text(words), SENTENCE
+        text, said = extract_typed(words), SENTENCE
         lacking = " ".join(part for word in words for part in word.unresolved)
         if name == "eval" and len(words) > 1 and not re.search(r"[$`<]", lacking):
             text, said = " ".join(word.text for word in words[1:]), _TEXT_OF_EVAL
@@ -252,7 +252,7 @@ class CommandReader:
         """Return the commands of `for NAME in WORDS`, once for each word; None where a word has no value."""
         if len(words) > 1 and words[1].text == "((":
             return self._count(words[2].text)
-        values = words[3:] if len(words) > 2 else arguments(self.shell.values) or ()
+        values = words[3:] if len(words) > 2 else get_args(self.shell.values) or ()
         is_known = all(word.is_known for word in (*words, *values))
         if not is_known or len(words) < 2 or not _NAME.fullmatch(words[1].text):
             return None
@@ -311,7 +311,7 @@ class CommandReader:
         is_test = re.match(r"\s*(?:!\s*)?(?:\[|\(\(|test\b)", condition)
         if do is None or not (is_test and self._decided(condition) is wanted):
             options = _GETOPTS.match(condition)
-            if options is not None and (options["given"] or arguments(self.shell.values)):
+            if options is not None and (options["given"] or get_args(self.shell.values)):
                 for name in (options[1], "OPTARG", "OPTIND"):  # which are not read
                     self.shell.forget(name, is_exported=False, why="set by getopts")
             self._enter_subshell(kind)
@@ -352,7 +352,7 @@ class CommandReader:
         is_group = self.text[start - 1] == "("
         end = self._find(start, ")" if is_group else "}")
         if end is None:
-            raise refusals.endless_function(name)
+            raise refusals.explain_endless_function(name)
         body = self.text[start : end[0]]
         define(self.shell, {name: f"({body})" if is_group else body})
         self.words.clear()

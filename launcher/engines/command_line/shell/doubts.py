@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 from launcher.engines.command_line import refusals, side_commands
 from launcher.engines.command_line.shell.aliases import read_aliases, read_removed
-from launcher.engines.command_line.shell.arithmetic import names_set
+from launcher.engines.command_line.shell.arithmetic import list_assigned
 from launcher.engines.command_line.shell.blocks import LEAVES
 from launcher.engines.command_line.shell.state import READERS, ShellState
-from launcher.engines.command_line.shell.variables import UNDECIDED, arguments_behind, options_of_set
+from launcher.engines.command_line.shell.variables import UNDECIDED, parse_set_options, update_arguments
 from launcher.engines.command_line.shell.words import DECLARATIONS, Word, is_assignment
 from launcher.engines.command_line.tables import side_programs
 
@@ -27,11 +27,11 @@ def leave_out(shell: ShellState, words: tuple[Word, ...]) -> None:
         elif name in ("source", ".") and shell.is_absent(rest):
             shell.dropped.append(f"{name} {rest[0].text}: no such file on this machine")
         elif name in ("cd", "pushd", "popd", "source", "."):
-            shell.lack(refusals.undecided_block(kind))
+            shell.lack(refusals.explain_undecided(kind))
         elif said := side_commands.explain_drop(words, after=True):
             shell.dropped += [said] if not said.endswith(side_programs.NOTHING) else []
         else:
-            shell.doubtful.append((words, refusals.undecided_block(kind)))
+            shell.doubtful.append((words, refusals.explain_undecided(kind)))
 
 
 def define(shell: ShellState, bodies: Mapping[str, str]) -> None:
@@ -47,7 +47,9 @@ def define(shell: ShellState, bodies: Mapping[str, str]) -> None:
 def forget_counter(shell: ShellState, words: tuple[Word, ...]) -> None:
     """Take the variable of a loop whose rounds the text does not decide: `for NAME in *.py`."""
     is_counted = words[1:2] == (Word("(("),)
-    names = names_set(words[2].text.partition(";")[0]) if is_counted else (word.text for word in words[1:2])
+    names = (
+        list_assigned(words[2].text.partition(";")[0]) if is_counted else (word.text for word in words[1:2])
+    )
     if words[0].text in ("for", "select") and shell.blocks.runs is not False:
         for name in shell.values.keys() & names:
             shell.forget(name, is_exported=False)
@@ -56,7 +58,7 @@ def forget_counter(shell: ShellState, words: tuple[Word, ...]) -> None:
 def _leaves_shell(shell: ShellState, words: tuple[Word, ...]) -> bool:
     """Take what changes arguments, functions and aliases, or leaves a loop; return False for any other."""
     name = words[0].text
-    options = options_of_set(words)[0] if name == "set" else {}
+    options = parse_set_options(words)[0] if name == "set" else {}
     if name in LEAVES:
         count = "".join(word.text for word in words[1:])
         if name in ("break", "continue"):
@@ -67,13 +69,13 @@ def _leaves_shell(shell: ShellState, words: tuple[Word, ...]) -> bool:
             shell.blocks.status = int(count) == 0 if count.isdecimal() else None
             if count in ("", "0") or shell.blocks.excuses:  # else a script that fails ends
                 shell.may_leave = (0, shell.returns)
-    elif (given := arguments_behind(words, shell.values)) is not None or options:
+    elif (given := update_arguments(words, shell.values)) is not None or options:
         if given is not None and given[0] != shell.values.get("@", ()):
             shell.values["@"] = (UNDECIDED,)
         if "a" in options:
-            shell.may_export(options["a"], refusals.undecided_block(shell.blocks.kind))
+            shell.may_export(options["a"], refusals.explain_undecided(shell.blocks.kind))
     elif name == "shopt" and not _DECIDES.isdisjoint(word.text for word in words[1:]):
-        shell.lack(refusals.undecided_block(shell.blocks.kind))
+        shell.lack(refusals.explain_undecided(shell.blocks.kind))
     elif bodies := read_aliases(words) or read_removed(shell.functions, words):
         define(shell, bodies)
     else:

@@ -4,8 +4,8 @@ What needs a running shell stays unresolved: `$(hostname)`, `$RANDOM`, `$1`. `$@
 text that is pasted has no arguments of its own, but for those that `set --` and the call of a function give.
 """
 
-from launcher.engines.command_line.shell.arithmetic import evaluate_arithmetic, names_set
-from launcher.engines.command_line.shell.block_extents import OPENERS, closing
+from launcher.engines.command_line.shell.arithmetic import evaluate_arithmetic, list_assigned
+from launcher.engines.command_line.shell.block_extents import OPENERS, find_closing
 from launcher.engines.command_line.shell.parameter_expansion import WrittenPart, expand_parameter
 from launcher.engines.command_line.shell.variables import DEEPEST, Expansion, Split, Values, Variables
 from launcher.engines.command_line.shell.words import Word
@@ -32,7 +32,7 @@ def expand(
     if template is not None:
         return Expansion(template.end(), unresolved=template[0])
     if text[at] == "`" or (text[at] == "$" and text[at : at + 2] in OPENERS):
-        end = closing(text, at)
+        end = find_closing(text, at)
         return _bracketed(WrittenPart(text[at:end], end, values, split, depth, is_quoted))
     simple = _SIMPLE.match(text, at)
     if simple is None:
@@ -56,12 +56,12 @@ def fill_parts(expression: str, values: Values, split: Split, depth: int) -> str
     return "".join((*parts, expression[at:]))
 
 
-def with_quotes(body: str) -> str:
+def escape_quoted(body: str) -> str:
     """Return a text in place as it is within double quotes: its own are characters, but in `$(...)`."""
     parts: list[str] = []
     at = 0
     while (found := _MARK.search(body, at)) is not None:
-        end = found.end() if found[0] == '"' else closing(body, found.start())
+        end = found.end() if found[0] == '"' else find_closing(body, found.start())
         parts += [body[at : found.start()], r"\"" if found[0] == '"' else body[found.start() : end]]
         at = end
     return "".join((*parts, body[at:]))
@@ -86,12 +86,12 @@ def _bracketed(place: WrittenPart) -> Expansion:
 def _forget_set(expression: str, shown: str, values: Values) -> None:
     """Take what an expression sets in passing, as `--port $((PORT++))`, as without a value behind it."""
     if isinstance(values, Variables) and values.runs() is not False:
-        for name in names_set(expression):
+        for name in list_assigned(expression):
             lacking = f"${name} (set in {shown})"
             values[name] = Word(lacking, (lacking,))
 
 
-def without_escapes(text: str) -> str:
+def decode_escapes(text: str) -> str:
     """Return what the inside of `$'...'` stands for."""
     try:
         return _ESCAPED.sub(_unescaped, text).encode("utf-8", "surrogateescape").decode("utf-8")

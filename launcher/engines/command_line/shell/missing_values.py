@@ -44,7 +44,7 @@ _OF_TEMPLATE = re.compile(r"template|prompt|format", re.IGNORECASE)  # takes a t
 _BETWEEN = re.compile(r"[\s=,;'\"()\[\]{}<>]+")
 
 
-def with_placeholders(word: Word, *, is_setting: bool = False) -> Word:
+def clear_placeholders(word: Word, *, is_setting: bool = False) -> Word:
     """Return a word whose placeholders of a page have no value: `/path/to/data`, `<your token>`.
 
     `is_setting`: it is the value of a variable or a launcher's option, in which a name in brackets is one.
@@ -60,14 +60,14 @@ def with_placeholders(word: Word, *, is_setting: bool = False) -> Word:
     return Word(text, tuple(parts)) if parts else word
 
 
-def left_open(text: str) -> tuple[str, ...]:
+def list_left_open(text: str) -> tuple[str, ...]:
     """Return the parts with blanks left open in a variable: `<some dir>/x`, `{{ n }}` in a launch."""
     if "{{" in text and LAUNCH_LINE.match(text):
         return tuple(_TEMPLATE.findall(text))
     return tuple(_NAMED_PART.findall(text)) if "<" in text and " " in text else ()
 
 
-def named_like_variables(args: Sequence[Word]) -> Iterator[str]:
+def list_variable_like(args: Sequence[Word]) -> Iterator[str]:
     """Yield values of arguments that may be left to their reader: `--data DATA_DIR`, which no value follows.
 
     `OUTPUT_DIR out` sets a key of a configuration (yacs). A template may fill in others: `"{{ name }}"`.
@@ -87,10 +87,10 @@ def named_like_variables(args: Sequence[Word]) -> Iterator[str]:
 def require_known(word: Word, where: str) -> None:
     """Raise CommandRefused for a word that a shell or a person would still have to fill in."""
     if not word.is_known:
-        raise without_values((word,), where)
+        raise explain_no_values((word,), where)
 
 
-def without_values(words: Sequence[Word], where: str, literal: str = "") -> CommandRefused:
+def explain_no_values(words: Sequence[Word], where: str, literal: str = "") -> CommandRefused:
     """Return the error for words without values, each part that lacks one named once.
 
     `literal` says how a part is taken as it is, where it only looks as if it were left open.

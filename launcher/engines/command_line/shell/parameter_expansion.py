@@ -13,8 +13,8 @@ from launcher.engines.command_line.shell.variables import (
     Values,
     Variables,
     are_decided,
-    arguments,
-    given_argument,
+    get_args,
+    get_argument,
     join_tokens,
     split_before,
 )
@@ -75,7 +75,7 @@ class WrittenPart:
 
 def expand_parameter(inner: str, place: WrittenPart) -> Expansion:
     """Return what `${INNER}` stands for; unresolved where only a running shell knows it."""
-    given, values = arguments(place.values), place.values
+    given, values = get_args(place.values), place.values
     if inner == "#" and are_decided(given or ()) and split_before(given or (), len(given or ())) is None:
         return Expansion(place.end, text=str(len(given or ())), is_count=given is None)
     if inner == "?" and isinstance(values, Variables):
@@ -128,7 +128,7 @@ def _parameter(match: re.Match[str], place: WrittenPart, given: tuple[Word, ...]
     value = None if value == () and match["mark"] else value
     if name.isdecimal():
         is_strict = isinstance(values, Variables) and values.is_strict and int(name) > len(given or ())
-        value = None if name == "0" or given is None or is_strict else given_argument(given, int(name))
+        value = None if name == "0" or given is None or is_strict else get_argument(given, int(name))
     return _defaulted(match, value, name, place)
 
 
@@ -231,7 +231,7 @@ def _changed(match: re.Match[str], base: Expansion, place: WrittenPart) -> Expan
     """Return what `${#NAME}`, `${NAME#a}`, `${NAME/a/b}` or `${NAME:0:2}` makes of a text or of words."""
     mark, word, subject, words = *match.group("mark", "word", "subject"), base.words
     if not mark and base.text is None:
-        is_count = subject in ("@", "*") and arguments(place.values) is None
+        is_count = subject in ("@", "*") and get_args(place.values) is None
         is_list = subject[-1] in "@*" or subject.endswith(("[@]", "[*]"))
         is_known = is_list and _are_counted(words, subject.partition("[")[0])
         return Expansion(place.end, text=str(len(words)), is_count=is_count) if is_known else None

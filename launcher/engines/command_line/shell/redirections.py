@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from launcher.engines.command_line.options import RANK_LOGS
 from launcher.engines.command_line.shell.block_extents import CLOSERS
 from launcher.engines.command_line.shell.state import ShellState
-from launcher.engines.command_line.shell.variables import separators
+from launcher.engines.command_line.shell.variables import get_separators
 from launcher.engines.command_line.shell.words import Operator, Word, is_assignment, split_fields
 from launcher.engines.command_line.tables.shells import starts_posix_shell
 from launcher.errors import CommandRefused
@@ -72,7 +72,7 @@ def read_text(shell: ShellState, words: list[Word], text: Word) -> None:
             read_here(shell, words, Word(f"{text.text}\n", text.unresolved))
         return
     is_list = shown[0] in _LISTS
-    marks = shown[0].removeprefix("IFS=") if shown[0].startswith("IFS=") else separators(shell.values)
+    marks = shown[0].removeprefix("IFS=") if shown[0].startswith("IFS=") else get_separators(shell.values)
     is_array = is_list or any(re.fullmatch(r"-\w*a", word) for word in shown)
     blanks = "\n" + "".join(filter(str.isspace, marks))
     most, whole = 0 if is_array else len(names) - 1, text.text.strip(blanks)
@@ -99,7 +99,7 @@ def redirect(
     is_end_of_loop: bool,
 ) -> None:
     """Take `> FILE` or `< FILE` of a command. Raises CommandRefused for an input, which ranks do not have."""
-    to = "" if re.search(r"&[\d-]$", operator) else target(tokens).text
+    to = "" if re.search(r"&[\d-]$", operator) else read_target(tokens).text
     if shell.is_output:
         name = words[0].text if words else ""
         if operator.endswith("<") or name not in _PRINTERS or name in shell.functions:
@@ -126,10 +126,10 @@ def redirect(
             if to and not to.startswith("/dev/"):
                 shell.dropped.append(f"{words[0].text} > {to}: {_WRITTEN}")
             return
-        remarks_of(shell, words).append(f"{operator} {to}".rstrip() + f": {RANK_LOGS}")
+        choose_remarks(shell, words).append(f"{operator} {to}".rstrip() + f": {RANK_LOGS}")
 
 
-def remarks_of(shell: ShellState, words: list[Word]) -> list[str]:
+def choose_remarks(shell: ShellState, words: list[Word]) -> list[str]:
     """Return where remarks on the output of a command go: those of a block hold, others where it launches."""
     return shell.redirected if words and words[0].text not in CLOSERS.values() else shell.dropped
 
@@ -142,7 +142,7 @@ def _read_names(words: list[Word]) -> list[str]:
     return [text for text in texts[at + 1 :] if _NAME.fullmatch(text)] if is_read else []
 
 
-def target(tokens: Iterator[Word | Operator]) -> Word:
+def read_target(tokens: Iterator[Word | Operator]) -> Word:
     """Return the word behind a redirection. Raises CommandRefused where a shell sees none."""
     token = next(tokens, None)
     if isinstance(token, Word):

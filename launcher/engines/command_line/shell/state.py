@@ -7,26 +7,26 @@ from dataclasses import replace
 
 from launcher.engines.command_line import refusals, side_commands
 from launcher.engines.command_line.parsed_command import Environment, MissingValue
-from launcher.engines.command_line.shell.arithmetic import names_set, read_assignment, with_number
+from launcher.engines.command_line.shell.arithmetic import assign_number, list_assigned, read_assignment
 from launcher.engines.command_line.shell.blocks import Block, ShellBlocks
 from launcher.engines.command_line.shell.bracket_tests import Files
-from launcher.engines.command_line.shell.missing_values import left_open
+from launcher.engines.command_line.shell.missing_values import list_left_open
 from launcher.engines.command_line.shell.pipelines import predict_output
 from launcher.engines.command_line.shell.variables import (
     Value,
     Variables,
-    arguments_behind,
-    elements_of,
-    options_of_set,
+    list_elements,
+    parse_set_options,
+    update_arguments,
 )
 from launcher.engines.command_line.shell.words import (
     DECLARATIONS,
     ELEMENT,
     SEPARATORS,
     Word,
+    drop_itself,
     explain_replaced,
     is_assignment,
-    without_itself,
 )
 from launcher.engines.command_line.shell.working_directory import WorkingDirectory
 from launcher.errors import CommandRefused
@@ -117,7 +117,7 @@ class ShellState:
         """Return the variables that a program sees now, but for those that no rank needs."""
         found: list[tuple[str, Word]] = []
         for name in (*self.exports, *sorted(self.visible - self.exports.keys())):
-            words = elements_of(name, self.values)
+            words = list_elements(name, self.values)
             word = words[0] if words else self.exports.get(name)
             if word is not None and not side_commands.explain_needless(word):
                 found.append((name, word))
@@ -142,7 +142,7 @@ class ShellState:
         """Take a variable whose value the text does not decide."""
         name = name.partition("[")[0]
         if name == "IFS":
-            self.lack(refusals.undecided_block(self.blocks.kind))
+            self.lack(refusals.explain_undecided(self.blocks.kind))
         if re.fullmatch(r"[A-Za-z_]\w*", name):
             shown = f"${name} ({why})"
             self.values[name] = Word(shown, (shown,))
@@ -185,7 +185,7 @@ class ShellState:
             self.dropped.append(f"{name} {rest[0].text}: {side_commands.INTERPRETER}")
         elif name in ("source", ".") or (name == "eval" and len(rest) == 1 and rest[0].is_output):
             folder, is_absent = self.place.absolute or self.place.path, self.is_absent(rest)
-            error = refusals.absent_settings(words, folder) if is_absent else refusals.unseen_settings(words)
+            error = refusals.explain_absent(words, folder) if is_absent else refusals.explain_unseen(words)
             self.lack(error)
         else:
             return False
@@ -197,7 +197,7 @@ class ShellState:
             self.visible_functions |= {word.text for word in rest[1:]}
             return
         if launcher := side_commands.find_launcher(rest):
-            raise refusals.declared_launch(name, launcher)
+            raise refusals.explain_declared_launch(name, launcher)
         flags = "".join(word.text for word in rest if name in LOCAL and FLAGS.fullmatch(word.text))
         if name in LOCAL and self.locals and "g" not in flags:
             self.hide(rest)
@@ -236,9 +236,9 @@ class ShellState:
 
     def take_arguments(self, words: tuple[Word, ...]) -> bool:
         """Take `set -- WORDS`, `set -a` and `shift`; return False for any other command."""
-        options = options_of_set(words)[0] if words[0].text == "set" else {}
+        options = parse_set_options(words)[0] if words[0].text == "set" else {}
         self.exports_all = options.get("a", self.exports_all)
-        given = arguments_behind(words, self.values)
+        given = update_arguments(words, self.values)
         if given is not None:
             self.values["@"], self.blocks.status = given
         return given is not None or "a" in options
@@ -310,7 +310,7 @@ class ShellState:
         """Take `let NAME=EXPRESSION` and `((NAME = EXPRESSION))`: what cannot be calculated has no value."""
         for word in words:
             name, number = read_assignment(word.text, self.values)
-            for one in tuple(names_set(word.text)):
+            for one in tuple(list_assigned(word.text)):
                 if one == name and number is not None and is_certain:
                     self.values[name] = str(number)
                 else:
@@ -325,7 +325,7 @@ class ShellState:
             return
         is_set = name in self.values
         words = tuple(word for word in words if is_set or word.unresolved != (f"${{{name}[@]}}",))
-        before = elements_of(name, self.values) if is_added else ()
+        before = list_elements(name, self.values) if is_added else ()
         shown = f"${name} (set in a condition)"
         if self.blocks.runs is False:
             self.values.setdefault(name, ())
@@ -334,7 +334,7 @@ class ShellState:
 
     def _assign(self, words: tuple[Word, ...], *, is_exported: bool) -> None:
         of_all = is_exported or self.exports_all
-        for word in (with_number(word, self.values) for word in words):
+        for word in (assign_number(word, self.values) for word in words):
             is_exported = of_all or word.text.startswith("PATH=")  # which every shell exports
             if word.text.startswith("-") or (is_exported and self.export_file(word)):
                 continue
@@ -353,11 +353,11 @@ class ShellState:
             self.forget(name, is_exported=is_exported, why="declare -n")
             return
         before = self.values.get(name)
-        lacking, others = word.unresolved or left_open(value), list[Word]()
+        lacking, others = word.unresolved or list_left_open(value), list[Word]()
         if name != target:
-            first, *others = elements_of(name, self.values) or (Word(""),)
+            first, *others = list_elements(name, self.values) or (Word(""),)
             value, lacking = first.text + value, (*first.unresolved, *lacking)
-        assigned = without_itself(name, Word(value, lacking))
+        assigned = drop_itself(name, Word(value, lacking))
         if is_exported and assigned.text not in ("", value) and name != "PATH":
             self.dropped.append(explain_replaced(name))
         if equals:
@@ -375,5 +375,5 @@ class ShellState:
         """Take `export $(cat .env | xargs)`, which is not read; return False for any other word."""
         if not word.text.startswith(word.unresolved[:1] or ("=",)):
             return False
-        self.lack(refusals.unseen_settings((Word("export"), word)))
+        self.lack(refusals.explain_unseen((Word("export"), word)))
         return True

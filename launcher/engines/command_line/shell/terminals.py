@@ -35,13 +35,13 @@ def read_terminal(words: Sequence[Word], start: int) -> Terminal | None:
     if name not in _VALUES:
         return None
     texts = [word.text for word in words]
-    at = after_options(texts, start + 1, _VALUES[name].fullmatch)
+    at = skip_options(texts, start + 1, _VALUES[name].fullmatch)
     end = len(texts)
     if name == "screen":
         is_nothing = "-X" in texts[start + 1 : at] or any(map(_LOOKS.fullmatch, texts[start + 1 : at]))
         return Terminal(end, end) if is_nothing else Terminal(at, end)
     verb, behind = texts[at] if at < end else "", at + 1
-    at = after_options(texts, behind, _VALUES[name].fullmatch)
+    at = skip_options(texts, behind, _VALUES[name].fullmatch)
     if verb in _SEND:
         end -= next((number for number, key in enumerate(reversed(texts)) if not _KEY.fullmatch(key)), 0)
         return Terminal(at, max(at, end))
@@ -51,7 +51,7 @@ def read_terminal(words: Sequence[Word], start: int) -> Terminal | None:
     return Terminal(min(at, end), end, next(folders, ""))
 
 
-def typed_text(words: Sequence[Word]) -> str | None:
+def extract_typed(words: Sequence[Word]) -> str | None:
     """Return what a command types into a terminal that is kept, as a text of a shell.
 
     A new terminal without a command starts in its directory. None for any other command.
@@ -69,7 +69,7 @@ def typed_text(words: Sequence[Word]) -> str | None:
     return texts[terminal.start] if is_sent and terminal.end == terminal.start + 1 else None
 
 
-def after_options(texts: Sequence[str], at: int, has_value: Callable[[str], object]) -> int:
+def skip_options(texts: Sequence[str], at: int, has_value: Callable[[str], object]) -> int:
     """Return where the options of a command end; `has_value`: whether the next word is the value of one."""
     while at < len(texts) and texts[at].startswith("-"):
         at += 2 if has_value(texts[at]) else 1

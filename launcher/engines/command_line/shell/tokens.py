@@ -3,10 +3,16 @@
 from collections import deque
 from collections.abc import Iterator
 
-from launcher.engines.command_line.shell.block_extents import HereText, closing, here_text, no_end, word_end
+from launcher.engines.command_line.shell.block_extents import (
+    HereText,
+    explain_open,
+    find_closing,
+    find_here_text,
+    find_word_end,
+)
 from launcher.engines.command_line.shell.braces import expand_braces
-from launcher.engines.command_line.shell.expansions import expand, fill_parts, with_quotes, without_escapes
-from launcher.engines.command_line.shell.variables import Split, Values, separators
+from launcher.engines.command_line.shell.expansions import decode_escapes, escape_quoted, expand, fill_parts
+from launcher.engines.command_line.shell.variables import Split, Values, get_separators
 from launcher.engines.command_line.shell.words import DECLARATIONS, Operator, Word, split_fields, split_open
 from launcher.errors import CommandRefused
 from preflight import regex as re
@@ -114,7 +120,7 @@ class ShellTokens(Iterator[Word | Operator]):
 
     def _read_operator(self, operator: str) -> None:
         self._waiting.append(Operator(operator))
-        here = here_text(self.text, self.at, self._here.end + 1 if self._here else 0)
+        here = find_here_text(self.text, self.at, self._here.end + 1 if self._here else 0)
         if operator in ("<<", "<<-") and here is not None:
             self._waiting.append(self._body(here))
             self.at, self._here = here.operator_end, here
@@ -130,7 +136,7 @@ class ShellTokens(Iterator[Word | Operator]):
         """Return a text in place as one word."""
         if here.is_quoted or not re.search(r"[$`\\]", here.body):
             return Word(here.body)
-        quoted = f'"{with_quotes(here.body)}"'
+        quoted = f'"{escape_quoted(here.body)}"'
         return _joined(tuple(_WordReader(quoted, 0, self._values, self._depth).words()), " ")
 
     def _read_word(self) -> None:
@@ -168,7 +174,7 @@ def _written_words(text: str, at: int, *, is_assigned: bool) -> tuple[int, tuple
         return None
     if is_assigned and _ASSIGNED.match(text, at):
         return None
-    end = word_end(text, at)
+    end = find_word_end(text, at)
     parts = expand_braces(text[at:end])
     return (end, parts) if parts != (text[at:end],) else None
 
@@ -212,13 +218,11 @@ class _WordReader:
         char = self.text[self.at]
         if self._read_windows_drive():
             return True
-        plain = _PLAIN.match(self.text, self.at)
-        if plain is not None:
+        if plain := _PLAIN.match(self.text, self.at):
             self._add(plain[0].rstrip("$"))
             self.at = plain.end()
             return True
-        continued = _CONTINUED.match(self.text, self.at)
-        if continued is not None:
+        if continued := _CONTINUED.match(self.text, self.at):
             self.at = continued.end()
             return self.current is not None and _JOINED.match(self.text, continued.start()) is not None
         placeholder = _PLACEHOLDER.match(self.text, self.at)
@@ -226,7 +230,7 @@ class _WordReader:
             self._add_unresolved(placeholder[0])
             self.at = placeholder.end()
         elif self.current is None and _PROCESS.match(self.text, self.at):
-            end = closing(self.text, self.at)
+            end = find_closing(self.text, self.at)
             self._add_unresolved(self.text[self.at : end])
             self.at = end
         elif char in _SPACE or char in "\n;&|()<>":
@@ -280,7 +284,7 @@ class _WordReader:
     def _read_single_quoted(self) -> None:
         end = self.text.find("'", self.at + 1)
         if end < 0:
-            raise no_end("'", self.text[self.at : self.at + 20])
+            raise explain_open("'", self.text[self.at : self.at + 20])
         self._add_quoted(self.text[self.at + 1 : end])
         self.at = end + 1
 
@@ -288,8 +292,8 @@ class _WordReader:
         """Read `$'...'`, in which a backslash stands for more than itself."""
         found = _ESCAPED_TEXT.match(self.text, self.at)
         if found is None:
-            raise no_end("'", self.text[self.at : self.at + 20])
-        self._add(without_escapes(found[1]))
+            raise explain_open("'", self.text[self.at : self.at + 20])
+        self._add(decode_escapes(found[1]))
         self.at = found.end()
 
     def _add_quoted(self, text: str) -> None:
@@ -319,7 +323,7 @@ class _WordReader:
             elif char not in "$`" or not self._read_expansion(is_quoted=True):
                 self._add(char)
                 self.at += 1
-        raise no_end('"', self.text[start : start + 20])
+        raise explain_open('"', self.text[start : start + 20])
 
     def _read_expansion(self, *, is_quoted: bool) -> bool:
         found = expand(
@@ -345,7 +349,7 @@ class _WordReader:
         words = words if found.open is None else (found.open,)
         is_one = (is_quoted and found.is_joined) or is_assigned
         if is_one and words:
-            words = (_joined(words, separators(self.values)[:1] if found.is_joined else " "),)
+            words = (_joined(words, get_separators(self.values)[:1] if found.is_joined else " "),)
         self._add_words(words, splits=not (is_quoted or is_one or found.has_quotes))
         return True
 
@@ -364,7 +368,7 @@ class _WordReader:
                     self.unresolved += part.unresolved
 
     def _add_split(self, value: str) -> None:
-        for number, part in enumerate(split_fields(value, separators(self.values))):
+        for number, part in enumerate(split_fields(value, get_separators(self.values))):
             if number:
                 self._finish()
             if part is not None:

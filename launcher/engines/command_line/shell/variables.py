@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
-from launcher.engines.command_line.shell.words import SEPARATORS, Operator, Word, without_itself
+from launcher.engines.command_line.shell.words import SEPARATORS, Operator, Word, drop_itself
 from preflight import regex as re
 from preflight.frozen import dataclass
 
@@ -41,7 +41,7 @@ class Variables(dict[str, Value]):
             before = self.get(name, "")
             if name.isidentifier() and isinstance(before, str):
                 self.covered.setdefault(name, self.get(name))
-                given = without_itself(name, Word(before * (name != target) + value, word.unresolved))
+                given = drop_itself(name, Word(before * (name != target) + value, word.unresolved))
                 self[name] = given.value
 
     def uncover(self) -> None:
@@ -80,7 +80,7 @@ def join_tokens(tokens: tuple[Word | Operator, ...]) -> tuple[str, tuple[str, ..
     return " ".join(one.text for one in tokens), tuple(part for parts in lacking for part in parts)
 
 
-def arguments(values: Values) -> tuple[Word, ...] | None:
+def get_args(values: Values) -> tuple[Word, ...] | None:
     """Return the arguments of a function, or those that `set --` gives; None for those of the text itself."""
     given = values.get("@")
     return given if isinstance(given, tuple) else None
@@ -99,7 +99,7 @@ _SETTINGS = {"allexport": "a", "errexit": "e", "nounset": "u"}
 _OPTIONS = re.compile(r"[-+][abefhkmnptuvxBCEHPTo]+")
 
 
-def options_of_set(words: tuple[Word, ...]) -> tuple[Mapping[str, bool], tuple[Word, ...] | None]:
+def parse_set_options(words: tuple[Word, ...]) -> tuple[Mapping[str, bool], tuple[Word, ...] | None]:
     """Return the options that `set` turns on or off by their letters, and the arguments behind them, if any.
 
     `set A=1` is of cmd.exe.
@@ -123,18 +123,18 @@ ASIDE = frozenset((PIPEFAIL, NOUNSET))
 """What does not itself end a text where a command fails."""
 
 
-def ends_on_errors(words: tuple[Word, ...], before: frozenset[str]) -> frozenset[str]:
+def update_error_ends(words: tuple[Word, ...], before: frozenset[str]) -> frozenset[str]:
     """Return what ends a text where a command fails, behind a `set`."""
-    changed, named = options_of_set(words)[0], {"e": "set -e", "pipefail": PIPEFAIL, "u": NOUNSET}
+    changed, named = parse_set_options(words)[0], {"e": "set -e", "pipefail": PIPEFAIL, "u": NOUNSET}
     on, off = ({name for key, name in named.items() if changed.get(key) is way} for way in (True, False))
     return before - off | on
 
 
-def arguments_behind(words: tuple[Word, ...], values: Values) -> tuple[tuple[Word, ...], bool | None] | None:
+def update_arguments(words: tuple[Word, ...], values: Values) -> tuple[tuple[Word, ...], bool | None] | None:
     """Return the arguments behind `set` or `shift`, and whether it succeeds; None where it leaves them."""
     name, rest = words[0].text, [word.text for word in words[1:]]
-    given = arguments(values)
-    behind = options_of_set(words)[1] if name == "set" else None
+    given = get_args(values)
+    behind = parse_set_options(words)[1] if name == "set" else None
     if behind is not None:
         return behind, True
     if name != "shift" or given is None:
@@ -147,7 +147,7 @@ def arguments_behind(words: tuple[Word, ...], values: Values) -> tuple[tuple[Wor
     return (given[count:], True) if count <= len(given) else (given, False)
 
 
-def separators(values: Values) -> str:
+def get_separators(values: Values) -> str:
     """Return the marks between the words of a value (`IFS`)."""
     marks = values.get("IFS", SEPARATORS)
     return marks if isinstance(marks, str) else SEPARATORS
@@ -158,7 +158,7 @@ def split_before(words: tuple[Word, ...], number: int) -> Word | None:
     return next((word for word in words[:number] if word.is_split), None)
 
 
-def given_argument(given: tuple[Word, ...], number: int) -> "Word | str":
+def get_argument(given: tuple[Word, ...], number: int) -> "Word | str":
     """Return an argument of a function, which is empty where its call has too few."""
     if not are_decided(given[:number]):
         return UNDECIDED
@@ -167,7 +167,7 @@ def given_argument(given: tuple[Word, ...], number: int) -> "Word | str":
     return given[number - 1].value if number <= len(given) else ""
 
 
-def elements_of(name: str, values: Values) -> tuple[Word, ...]:
+def list_elements(name: str, values: Values) -> tuple[Word, ...]:
     """Return what an array has so far."""
     value = values.get(name, ())
     return value if isinstance(value, tuple) else (Word(value) if isinstance(value, str) else value,)

@@ -52,7 +52,7 @@ class Operator:
     text: str
 
 
-def plain(words: Sequence[str]) -> tuple[Word, ...]:
+def make_words(words: Sequence[str]) -> tuple[Word, ...]:
     """Return words that a shell has already split and filled in."""
     return tuple(Word(word) for word in words)
 
@@ -62,7 +62,7 @@ def is_assignment(word: Word) -> bool:
     return ASSIGNMENT.match(word.text) is not None or ELEMENT.match(word.text) is not None
 
 
-def without_itself(name: str, value: Word) -> Word:
+def drop_itself(name: str, value: Word) -> Word:
     """Return the value of `NAME=$NAME:more`, where a variable that has no value is empty, as in a shell."""
     own = (f"${name}", f"${{{name}}}")
     lacking = tuple(part for part in value.unresolved if part not in own)

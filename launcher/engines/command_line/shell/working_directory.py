@@ -2,7 +2,7 @@
 
 import posixpath
 
-from launcher.engines.command_line.shell.missing_values import without_values
+from launcher.engines.command_line.shell.missing_values import explain_no_values
 from launcher.engines.command_line.shell.parameter_expansion import SUBMITTED
 from launcher.engines.command_line.shell.words import Word
 from preflight import regex as re
@@ -37,7 +37,7 @@ class WorkingDirectory:
         if submitted is not None:  # the directory that a batch script is submitted in, where it is pasted
             self.path, to = "", Word(submitted["inside"] or ".")
         if not to.is_known:
-            raise without_values((to,), "cd")
+            raise explain_no_values((to,), "cd")
         self._enter(
             self._before if to.text == "-" else posixpath.normpath(posixpath.join(self.path, to.text))
         )

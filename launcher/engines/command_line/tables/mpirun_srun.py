@@ -15,7 +15,7 @@ from launcher.engines.command_line.options import (
     owned,
     refused,
 )
-from launcher.engines.command_line.tables.names import names
+from launcher.engines.command_line.tables.names import as_names
 
 _VARIABLE = "becomes a variable of the ranks"
 _MPI = "no MPI starts the processes; NCCL and gloo find their own ways"
@@ -181,5 +181,5 @@ SRUN = Table(
     abbreviations=True,
 )
 
-PREFIXES = {**dict.fromkeys(names("mpirun mpiexec mpiexec.hydra orterun prterun"), MPIRUN), "srun": SRUN}
+PREFIXES = {**dict.fromkeys(as_names("mpirun mpiexec mpiexec.hydra orterun prterun"), MPIRUN), "srun": SRUN}
 """By the name of the program."""

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 
-from launcher.engines.command_line.tables.names import names
+from launcher.engines.command_line.tables.names import as_names
 
 OF_SHELL = "of the shell that it was written for"
 NOTHING = "starts nothing"
 BEFORE = "it comes before the launch: do it on each host first, where it is still to be done"
 _LIMITS = "limits are those of each host; preflight checks them"
 MODULES = "of this machine only; variables for the ranks go into env:, the interpreter into python:"
-_SHOWS = names(
+_SHOWS = as_names(
     "echo printf pwd date hostname clear true : nvidia-smi which type ls whoami uname free df env printenv"
     " sleep nvcc lscpu jobs disown wait exit return logout realpath readlink basename dirname nproc id stat"
     " du tree uptime lspci lsb_release lsblk ifconfig ip netstat ss lsof tput ibstat ibstatus ibhosts"
@@ -33,7 +33,7 @@ DROPPED: Mapping[str, str] = {
 """Programs without an effect on hosts, with what is said of each."""
 
 SETUP = frozenset(
-    names(
+    as_names(
         "pip pip3 pipx apt apt-get yum dnf brew npm git git-lfs gh wget curl aria2c unzip tar gunzip gzip"
         " rm cp mv ln chmod chown touch envsubst jq sort md5sum sha256sum zip 7z sed awk find rsync"
         " scp gdown aws gsutil azcopy kaggle vim vi nano emacs code virtualenv pkill kill killall ps top"
@@ -49,7 +49,7 @@ SETUP = frozenset(
 """Programs that install, download, copy, show or end something, whatever follows."""
 
 PROBES = frozenset(
-    names("grep egrep fgrep zgrep rg pgrep pidof diff cmp which type hash ping nc getent mountpoint")
+    as_names("grep egrep fgrep zgrep rg pgrep pidof diff cmp which type hash ping nc getent mountpoint")
 )
 """Programs that are started for their answer: of any other, a text presumes that it succeeds."""
 
@@ -64,9 +64,11 @@ SETUP_PARTS = {
     "mise": ("install", "use", "trust"),
     "docker": ("build", "pull", "push", "login", "tag", "images", "ps", "rm", "stop", "volume", "network"),
     "tune": ("download", "ls", "cp", "validate", "cat"),
-    "axolotl": names("fetch vllm-serve delinearize-llama4 inference merge-lora merge-sharded-fsdp-weights"),
-    "litgpt": names("download convert_to_litgpt convert_from_litgpt merge_lora chat generate serve"),
-    "llamafactory-cli": names("api chat env export version webchat webui"),
+    "axolotl": as_names(
+        "fetch vllm-serve delinearize-llama4 inference merge-lora merge-sharded-fsdp-weights"
+    ),
+    "litgpt": as_names("download convert_to_litgpt convert_from_litgpt merge_lora chat generate serve"),
+    "llamafactory-cli": as_names("api chat env export version webchat webui"),
     "vllm": ("serve", "chat", "complete"),
     "trl": ("vllm-serve", "env", "chat"),
     "enroot": ("import", "create", "remove", "list"),
@@ -79,7 +81,7 @@ SETUP_PARTS = {
     "az": ("account", "acr", "extension", "login", "storage"),
 }
 SETUP_PARTS["rye"] = SETUP_PARTS["pdm"]
-SETUP_PARTS["apptainer"] = SETUP_PARTS["singularity"] = names("build pull push inspect cache remote")
+SETUP_PARTS["apptainer"] = SETUP_PARTS["singularity"] = as_names("build pull push inspect cache remote")
 SETUP_PARTS["podman"] = SETUP_PARTS["docker"]
 SETUP_PARTS["mamba"] = SETUP_PARTS["micromamba"] = SETUP_PARTS["conda"]
 STARTING = (["wandb", "agent"], ["direnv", "exec"])
@@ -103,7 +105,7 @@ SETTINGS: Mapping[tuple[str, ...], str] = {
 """Programs that ask for settings or a login, with what is said of each."""
 
 GPU_SETTINGS = frozenset(
-    names(
+    as_names(
         "-pm -c -pl -lgc -rgc -lmc -rmc -ac -rac -e -mig -r -am --persistence-mode --compute-mode"
         " --power-limit --lock-gpu-clocks --gpu-reset --applications-clocks --ecc-config"
         " --multi-instance-gpu mig --lock-memory-clocks"
@@ -111,5 +113,5 @@ GPU_SETTINGS = frozenset(
 )
 """Words of nvidia-smi that change a GPU; all others show something."""
 
-SHELL_HOOKS = names("hook ssh-agent shellenv dircolors lesspipe starship register-python-argcomplete")
+SHELL_HOOKS = as_names("hook ssh-agent shellenv dircolors lesspipe starship register-python-argcomplete")
 """Parts of `eval "$(PROGRAM)"` that set up a shell of this machine."""

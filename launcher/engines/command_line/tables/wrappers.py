@@ -1,8 +1,8 @@
 """Words around a command, as tables: environments, what only times or detaches, what is refused."""
 
-from launcher.engines.command_line.tables.names import names
+from launcher.engines.command_line.tables.names import as_names
 
-CONTAINERS = names(
+CONTAINERS = as_names(
     "docker podman nvidia-docker singularity apptainer enroot shifter ch-run kubectl oc nerdctl udocker"
     " docker-compose podman-compose podman-hpc apptainer_wrapper singularity_wrapper"
 )
@@ -19,7 +19,7 @@ _REPEATS = (
     "starts the command once for each line or word that it gets",
     "launch one of these commands, with its words filled in; --gpus N and --hosts A,B say on what",
 )
-SCHEDULERS = names(
+SCHEDULERS = as_names(
     "aprun jsrun lrun prun flux qsub bsub condor_submit oarsub dsub torchx sky runai modal ray gcloud ngc"
     " pbsdsh blaunch ibrun gantry spring.submit runpodctl vastai det mcli dstack volc eai beaker yhbatch"
     " msub jsub cqsub llsubmit hfai rlaunch clearml-task az arena dlc xpk polyaxon anyscale vh lep pyflyte"
@@ -29,7 +29,7 @@ SCHEDULER = (
     "hands the command to a scheduler of its own, and gpulaunch starts processes itself",
     "leave it and its options out, and name the hosts with --hosts",
 )
-_PROFILERS = names(
+_PROFILERS = as_names(
     "nsys ncu nvprof rocprof compute-sanitizer cuda-memcheck cuda-gdb gdb valgrind strace ltrace perf"
     " py-spy austin scalene memray viztracer"
 )
@@ -56,29 +56,29 @@ RUNNERS = ("uv", "poetry", "pipenv", "pdm", "rye", "hatch", "pixi", "conda", "ma
 """Tools whose `run` starts a command in an environment."""
 
 FLAGS = {
-    "uv": names(
+    "uv": as_names(
         "--frozen --locked --no-sync --active --exact --isolated --all-extras --no-dev -q --quiet -v"
         " --verbose --offline --no-project --no-config --dev --all-groups --no-default-groups"
         " --all-packages -n --no-cache --no-progress --no-editable"
     ),
-    "conda": names("--no-capture-output --live-stream -v --verbose --debug-wrapper-scripts -s"),
-    "poetry": names("-q --quiet -n --no-interaction --no-ansi -v"),
-    "pixi": names("--frozen --locked --no-install --as-is -v -q -x --executable --clean-env"),
-    "pdm": names("-s --site-packages --no-site-packages"),
-    "pipenv": names("-q --quiet -v --verbose"),
+    "conda": as_names("--no-capture-output --live-stream -v --verbose --debug-wrapper-scripts -s"),
+    "poetry": as_names("-q --quiet -n --no-interaction --no-ansi -v"),
+    "pixi": as_names("--frozen --locked --no-install --as-is -v -q -x --executable --clean-env"),
+    "pdm": as_names("-s --site-packages --no-site-packages"),
+    "pipenv": as_names("-q --quiet -v --verbose"),
 }
 """Options of these tools without a value."""
 
 VALUES = {
-    "uv": names(
+    "uv": as_names(
         "--extra --group --only-group --no-group --package --project --directory -p --env-file --python"
         " --index-url --default-index --index --no-extra -i --cache-dir"
     ),
-    "conda": names("-n --name -p --prefix --cwd -r --root-prefix -a --attach -e --env"),
-    "poetry": names("-C --directory -P --project"),
-    "pixi": names("-e --environment --manifest-path"),
-    "pdm": names("-p --project --env-file"),
-    "hatch": names("-e --env"),
+    "conda": as_names("-n --name -p --prefix --cwd -r --root-prefix -a --attach -e --env"),
+    "poetry": as_names("-C --directory -P --project"),
+    "pixi": as_names("-e --environment --manifest-path"),
+    "pdm": as_names("-p --project --env-file"),
+    "hatch": as_names("-e --env"),
 }
 """Options of these tools with one value; `-e A=1` of micromamba sets a variable."""
 
@@ -104,7 +104,7 @@ VALUE_FLAGS = {
     "exec": ("-a",),
     "time": ("-f", "-o"),
     "nice": ("-n",),
-    "numactl": names(
+    "numactl": as_names(
         "-N -m -C -i -p -w -P --cpunodebind --membind --physcpubind --interleave --preferred"
         " --preferred-many --weighted-interleave"
     ),
@@ -160,7 +160,7 @@ REFUSED: dict[str, tuple[str, str]] = {
             "leave it out, and name the interpreter of that environment (python: in hosts.yaml)",
         ),
     ),
-    **dict.fromkeys(names("cmd cmd.exe pwsh powershell powershell.exe"), _OF_WINDOWS),
+    **dict.fromkeys(as_names("cmd cmd.exe pwsh powershell powershell.exe"), _OF_WINDOWS),
     **dict.fromkeys(("dotenv", "direnv", "doppler", "infisical"), _VARIABLES),
     **dict.fromkeys(CONTAINERS, (f"it {_CONTAINER[0]}", _CONTAINER[1])),
     **dict.fromkeys(_TO_HOSTS, (f"it {_HOSTS[0]}", _HOSTS[1])),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from launcher.engines.command_line.side_commands import say_left_out
-from launcher.engines.command_line.unread_keys import unread_keys
+from launcher.engines.command_line.unread_keys import list_unread_keys
 from launcher.errors import CommandRefused
 from preflight import regex as re
 
@@ -22,7 +22,7 @@ _READ = ("module", "program", "command", "args", "env", "envFile", "cwd", "pytho
 _LONGEST = 50_000
 
 
-def command_of_editor(text: str) -> str | None:
+def extract_editor_command(text: str) -> str | None:
     """Return the one command of a configuration; None for other texts. Raises CommandRefused for several."""
     if len(text) > _LONGEST or not text.lstrip().startswith(("{", "[")) or not _LOOKS.search(text):
         return None
@@ -81,7 +81,7 @@ def _command(one: dict[str, Any]) -> str:
     folder = one.get("cwd", options.get("cwd"))
     if isinstance(folder, str) and _filled(folder) != ".":
         lines.append(f"cd {shlex.quote(_filled(folder))}")
-    lines += unread_keys((*one, *options, *unset), _READ)
+    lines += list_unread_keys((*one, *options, *unset), _READ)
     return "\n".join((*lines, f"{before} {words}".strip()))
 
 

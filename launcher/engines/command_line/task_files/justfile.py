@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from launcher.engines.command_line.parsed_command import Task
 from launcher.engines.command_line.side_commands import say_left_out
-from launcher.engines.command_line.task_files.recipe_lines import apart, marks, with_continued
+from launcher.engines.command_line.task_files.recipe_lines import get_marks, join_continued, split_lines
 from preflight import regex as re
 
 _HEAD = re.compile(
@@ -45,7 +45,7 @@ _ONLY_MAKE = re.compile(r"\t.*(?:\$(?:[@<^*+?](?![\w{])|[({][@<^*+?][DF]?[)}])|\
 _SHEBANG = re.compile(r"#!.*/(?:env[ \t]+(?:-S[ \t]+)?)?(?:ba|z|da|k)?sh\b")
 
 
-def tasks_of_justfile(text: str) -> tuple[Task, ...] | None:
+def parse_justfile(text: str) -> tuple[Task, ...] | None:
     """Return the recipes of a text that has only recipes, variables and settings; None for others."""
     values: dict[str, str] = {}
     found: list[tuple[re.Match[str], list[str]]] = []
@@ -100,8 +100,11 @@ def _task(
 ) -> Task | None:
     lines = textwrap.dedent("\n".join(body)).strip("\n").split("\n")
     if not lines[0].startswith("#!"):
-        found = [(line[len(marks(line)) :], "-" in marks(line)) for line in with_continued("\n".join(lines))]
-        lines = list(apart([one for one in found if one[0]]))
+        found = [
+            (line[len(get_marks(line)) :], "-" in get_marks(line))
+            for line in join_continued("\n".join(lines))
+        ]
+        lines = list(split_lines([one for one in found if one[0]]))
     elif not _SHEBANG.match(lines[0]):
         return None
     given = _arguments(head["given"], values)

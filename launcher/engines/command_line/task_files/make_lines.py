@@ -8,11 +8,11 @@ from launcher.engines.command_line.task_files.make_values import (
     MakeValue,
     MakeValues,
     as_shell,
-    closing,
-    decided,
-    opened,
+    decide_text,
+    find_closing,
+    list_words,
+    open_text,
     split_given,
-    words_of,
 )
 from preflight import regex as re
 from preflight.frozen import dataclass
@@ -138,7 +138,7 @@ class Makefile:
 
     def _answer(self, kind: str, rest: str) -> bool | None:
         if kind.endswith("def"):
-            name = decided(self.values.expand(rest.strip()))
+            name = decide_text(self.values.expand(rest.strip()))
             found = None if name is None else self.values.find(name)
             is_true = None if name is None or (found is None and self.values.is_open) else False
             if found is not None:
@@ -148,10 +148,10 @@ class Makefile:
             if pair is not None:
                 sides = [side for side in pair.groups() if side is not None]
             else:
-                end = closing(rest, 0) if rest.startswith("(") else -1
+                end = find_closing(rest, 0) if rest.startswith("(") else -1
                 first, *behind = split_given(rest[1:end] if end > 0 else rest, 2)
                 sides = [first.rstrip(), "".join(behind).lstrip()]
-            left, right = (decided(self.values.expand(side)) for side in sides)
+            left, right = (decide_text(self.values.expand(side)) for side in sides)
             is_true = None if left is None or right is None else left == right
         return is_true if is_true is None else is_true is not kind.startswith("ifn")
 
@@ -177,7 +177,7 @@ class Makefile:
         if mark == "?=" and (before is not None or values.is_open):
             return before or _undecided(name)  # what a file that is not read may set
         if mark == "!=":
-            return MakeValue(opened(f"$({values.expand(value)})"), is_simple=True)
+            return MakeValue(open_text(f"$({values.expand(value)})"), is_simple=True)
         if mark.startswith(":") or (mark == "+=" and before is not None and before.is_simple):
             value = values.expand(value)
         if mark == "+=" and before is not None:
@@ -189,10 +189,10 @@ class Makefile:
         included, other = _INCLUDE.fullmatch(line), _OTHER.fullmatch(line)
         if included is not None:
             self.targets = None
-            for name in words_of(self.values.expand(included["names"])):
+            for name in list_words(self.values.expand(included["names"])):
                 self._include(included["kind"], name)
         elif other is not None and not other["names"].startswith((":", "=")):
-            names = words_of(self.values.expand(other["names"]))
+            names = list_words(self.values.expand(other["names"]))
             word = line.split(maxsplit=1)[0]
             if word == "export":
                 self.exports_all |= not names
@@ -203,9 +203,9 @@ class Makefile:
             elif word == "undefine":
                 for name in names:
                     self.values.values.pop(name, None)
-        elif line.startswith("$") and closing(line, 1) == len(line) - 1 if len(line) > 1 else False:
+        elif line.startswith("$") and find_closing(line, 1) == len(line) - 1 if len(line) > 1 else False:
             text = self.values.expand(line)
-            if _CALLS.match(line) and decided(text) is None:
+            if _CALLS.match(line) and decide_text(text) is None:
                 self.said.append(say_left_out(f"{line}: {_UNREAD}"))
             elif as_shell(text).strip():
                 return False
@@ -235,7 +235,7 @@ class Makefile:
         colon = _colon(line)
         if colon < 0:
             return False
-        names = words_of(self.values.expand(line[:colon].rstrip("&")))
+        names = list_words(self.values.expand(line[:colon].rstrip("&")))
         rest = line[colon:].lstrip(":").lstrip()
         special = [name for name in names if name.startswith(".") and name[1:2].isupper()]
         if special:
@@ -259,7 +259,7 @@ class Makefile:
         needs, has_recipe, recipe = rest.partition(";")
         before, has_pattern, behind = needs.partition(":")
         needs = behind if has_pattern else before
-        words = words_of(self.values.expand(needs))
+        words = list_words(self.values.expand(needs))
         self.values.charge(len(names) * len(needs))
         for name in names:
             self.needs[name] = [*self.needs.get(name, []), *words]
@@ -274,7 +274,7 @@ class Makefile:
 
 def _undecided(name: str) -> MakeValue:
     """Return the value of a variable that a condition sets which the text does not decide."""
-    return MakeValue(opened(f"$({name})"), is_simple=True)
+    return MakeValue(open_text(f"$({name})"), is_simple=True)
 
 
 def _colon(line: str) -> int:
@@ -282,7 +282,7 @@ def _colon(line: str) -> int:
     at = 0
     while at < len(line):
         if line[at] == "$" and line[at + 1 : at + 2] in ("(", "{"):
-            at = closing(line, at + 1)
+            at = find_closing(line, at + 1)
             if at < 0:
                 return -1
         elif line[at] == ":":

@@ -39,7 +39,7 @@ class MakeValue:
     is_simple: bool = False  # filled in when it was set (`:=`)
 
 
-def opened(text: str) -> str:
+def open_text(text: str) -> str:
     """Return a part of a text that has no value, as a shell is shown it."""
     return f"{_OPEN}{_MARKED.sub(_shown, text).replace(_UNSET, '').replace(_END, '')}{_END}"
 
@@ -48,7 +48,7 @@ def _shown(found: re.Match[str]) -> str:
     return found[1]
 
 
-def decided(text: str) -> str | None:
+def decide_text(text: str) -> str | None:
     """Return a text that make compares, where a variable without a value is empty; None for an open one."""
     text = _UNSET_NAME.sub("", text)
     return None if _OPEN in text else text
@@ -64,12 +64,12 @@ def as_shell(text: str) -> str:
     return _MARKED.sub(_shown, text)
 
 
-def words_of(text: str) -> list[str]:
+def list_words(text: str) -> list[str]:
     """Return the words of a filled text; what is open within one stays in one piece."""
     return [as_shell(one[0]) for one in _WORD.finditer(text)]
 
 
-def quoted(text: str) -> str:
+def quote_word(text: str) -> str:
     """Return a value as one word of a shell."""
     inner = text.replace("'", "'\\''")
     return _MARKED.sub("'\"\\1\"'", f"'{inner}'")
@@ -86,7 +86,7 @@ def split_given(text: str, most: int = 0) -> list[str]:
     return [*parts, text[start:]]
 
 
-def closing(text: str, at: int) -> int:
+def find_closing(text: str, at: int) -> int:
     """Return where the parenthesis or brace at a place is closed, -1 for one that never is."""
     opening, depth = text[at], 0
     end = ")" if opening == "(" else "}"
@@ -126,7 +126,7 @@ class MakeValues:
         if "$" not in text:
             return text
         self._depth += 1
-        filled = self._filled(text) if self._depth < _DEEPEST else opened(text)
+        filled = self._filled(text) if self._depth < _DEEPEST else open_text(text)
         self._depth -= 1
         self.charge(len(filled))
         return filled
@@ -144,7 +144,7 @@ class MakeValues:
         while (sign := text.find("$", at)) >= 0 and sign + 1 < len(text):
             done.append(text[at:sign])
             if text[sign + 1] in "({":
-                end = closing(text, sign + 1)
+                end = find_closing(text, sign + 1)
                 if end < 0:
                     return "".join(done) + text[sign:]
                 done.append(self._value(text[sign + 2 : end], text[sign : end + 1]))
@@ -163,7 +163,7 @@ class MakeValues:
             name = function["given"].partition(",")[0].strip()
             called = self.find(name) if function["name"] == "call" else None
             self._perhaps(called.text if called is not None else "")
-            return opened(f"$({self.expand(inner)})")
+            return open_text(f"$({self.expand(inner)})")
         return self._variable(self.expand(inner))
 
     def _variable(self, name: str) -> str:
@@ -175,24 +175,24 @@ class MakeValues:
         if _GIVEN.fullmatch(name) and not self.is_open:
             return ""
         if not _PLAIN_NAME.fullmatch(name):  # no `${a-b}`, which to a shell has a default
-            return opened(f"$({name})")
+            return open_text(f"$({name})")
         return f"{_OPEN if self.is_open or name in _RUNNING else _UNSET}${{{name}}}{_END}"
 
     def strip(self, given: str, _: str) -> str:
         """`$(strip TEXT)`."""
         text = self.expand(given)
-        known = decided(text)
+        known = decide_text(text)
         if known is not None and _UNSET not in text:
             return " ".join(known.split())
-        return f"{_OPEN if known is None or known.strip() else _UNSET}{opened(f'$(strip {text})')[1:]}"
+        return f"{_OPEN if known is None or known.strip() else _UNSET}{open_text(f'$(strip {text})')[1:]}"
 
     def choose(self, given: str, shown: str) -> str:
         """`$(if A,B,C)`."""
         first, *rest = split_given(given, 3)
-        asked = decided(self.expand(first.strip()))
+        asked = decide_text(self.expand(first.strip()))
         if asked is None:
             self._perhaps(*rest)
-            return opened(shown)
+            return open_text(shown)
         return self.expand((rest[0] if asked.strip() else "".join(rest[1:2])) if rest else "")
 
     def _perhaps(self, *texts: str) -> None:
@@ -205,20 +205,20 @@ class MakeValues:
     def any_of(self, given: str, shown: str) -> str:
         """`$(or A,B)`."""
         for part in split_given(given):
-            text = decided(self.expand(part.strip()))
+            text = decide_text(self.expand(part.strip()))
             if text is None or text.strip():
-                return opened(shown) if text is None else text
+                return open_text(shown) if text is None else text
         return ""
 
     def run(self, given: str, _: str) -> str:
         """`$(shell COMMAND)`, which the shell reads."""
-        return opened(f"$({self.expand(given)})")
+        return open_text(f"$({self.expand(given)})")
 
     def existing(self, given: str, shown: str) -> str:
         """`$(wildcard NAMES)`, of small files; what is none of them may be a directory."""
-        names = (decided(self.expand(given)) or "*").split()
+        names = (decide_text(self.expand(given)) or "*").split()
         are_files = self.files is not None and all(self.files(name) is not None for name in names)
-        return " ".join(names) if are_files else opened(shown)
+        return " ".join(names) if are_files else open_text(shown)
 
     def stop(self, given: str, _: str) -> str:
         """`$(error TEXT)`."""
@@ -234,7 +234,7 @@ class MakeValues:
             if found is None:
                 self.unread = f"$(eval {given})"
             elif found["name"]:
-                self.values[found["name"]] = MakeValue(opened(f"$({found['name']})"), is_simple=True)
+                self.values[found["name"]] = MakeValue(open_text(f"$({found['name']})"), is_simple=True)
         return ""
 
     def say(self, given: str, _: str) -> str:
@@ -243,7 +243,7 @@ class MakeValues:
         return ""
 
 
-def stem_of(word: str, pattern: str) -> str | None:
+def match_stem(word: str, pattern: str) -> str | None:
     """Return what `%` of a pattern stands for in a word; None for a word that it does not match."""
     start, sign, end = pattern.partition("%")
     if not sign:

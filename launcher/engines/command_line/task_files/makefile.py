@@ -13,10 +13,10 @@ from launcher.engines.command_line.task_files.make_values import (
     MakeValue,
     MakeValues,
     as_shell,
-    quoted,
-    stem_of,
+    match_stem,
+    quote_word,
 )
-from launcher.engines.command_line.task_files.recipe_lines import apart, marks, with_continued
+from launcher.engines.command_line.task_files.recipe_lines import get_marks, join_continued, split_lines
 from launcher.errors import CommandRefused
 from preflight import regex as re
 
@@ -52,7 +52,7 @@ def _task(file: Makefile, name: str) -> Task:
     exported |= dict.fromkeys(one for one in values.values if one in values.environ)
     exported = {one: None for one in exported if one not in file.hidden and one != "SHELL"}
     settings = [
-        own for names, own in file.settings.items() if "%" in names and stem_of(name, names) is not None
+        own for names, own in file.settings.items() if "%" in names and match_stem(name, names) is not None
     ]
     for setting in chain(*settings, file.settings.get(name, ())):
         own = file.assigned(setting.name, setting.mark.replace(":", ""), setting.value)
@@ -62,7 +62,7 @@ def _task(file: Makefile, name: str) -> Task:
     head = [*file.said, *_of_shell(values)]
     for one in exported:
         found = values.find(one)
-        value = "" if found is None else f"={quoted(values.expand(f'$({one})'))}"
+        value = "" if found is None else f"={quote_word(values.expand(f'$({one})'))}"
         head.append(f"export {one}{value}")
     commands = [
         (line if is_sure else f"if {_UNDECIDED}; then\n{line}\nfi", is_ignored)
@@ -71,7 +71,7 @@ def _task(file: Makefile, name: str) -> Task:
     ]
     _require_read(values)
     values.own = {}
-    lines = [line for line, _ in commands] if file.has_one_shell else apart(commands)
+    lines = [line for line, _ in commands] if file.has_one_shell else split_lines(commands)
     return Task(name, "\n".join(lines), tuple(needs), head="\n".join(head), is_certain=False)
 
 
@@ -105,15 +105,15 @@ def _commands(values: MakeValues, raw: str) -> Iterator[tuple[str, bool]]:
     if called is not None:
         yield say_left_out(f"make{called['said']}: {_CALLED}"), True
         return
-    mark = marks(raw)
+    mark = get_marks(raw)
     filled = as_shell(values.expand(raw[len(mark) :].replace("\\\n\t", "\\\n")))
-    for line in with_continued(filled):
-        own = marks(line)
+    for line in join_continued(filled):
+        own = get_marks(line)
         if line[len(own) :].strip():
             yield line[len(own) :], "-" in mark + own
 
 
-def tasks_of_makefile(
+def parse_makefile(
     text: str, environ: Mapping[str, str] | None = None, files: Files | None = None
 ) -> tuple[Task, ...] | None:
     """Return the targets of a Makefile that has several, none of one with one; None for other texts."""
@@ -176,7 +176,7 @@ def _names_own_variable(text: str) -> bool:
     return any(re.search(rf"^[ ]*{name}[ \t]*[:?+]{{0,2}}=", text, re.MULTILINE) for name in named)
 
 
-def recipe(text: str, environ: Mapping[str, str] | None = None, files: Files | None = None) -> str:
+def extract_recipe(text: str, environ: Mapping[str, str] | None = None, files: Files | None = None) -> str:
     """Return the commands of a text with a target; any other text as it is."""
     makefile = _read(text, environ or {}, files)
     if makefile is None or not any(makefile.recipes.values()):
@@ -185,11 +185,11 @@ def recipe(text: str, environ: Mapping[str, str] | None = None, files: Files | N
     texts: list[str] = []
     for name in [name for name, commands in makefile.recipes.items() if commands]:
         task = _task(makefile, name)
-        needed = (f"{NEEDED_TASK} {need}" for need in names_of_tasks(task.needs, is_sure=is_sure))
+        needed = (f"{NEEDED_TASK} {need}" for need in select_task_names(task.needs, is_sure=is_sure))
         texts.append("\n".join((*needed, task.head, task.text)))
     return texts[0] if len(texts) == 1 else "\n".join(f"(\n{text}\n)" for text in texts)
 
 
-def names_of_tasks(needs: Sequence[str], *, is_sure: bool) -> list[str]:
+def select_task_names(needs: Sequence[str], *, is_sure: bool) -> list[str]:
     """Return which needs of a target are tasks, not files; of a text that may be a label, one alone."""
     return [name for name in needs if _TARGET_NAME.fullmatch(name)] if is_sure or len(needs) == 1 else []

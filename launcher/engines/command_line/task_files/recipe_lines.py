@@ -14,7 +14,7 @@ _LOST = re.compile(
 _WHY = "each line of a recipe has a shell of its own, and it has no effect on the next one"
 
 
-def without_lost(body: str) -> str:
+def drop_lost(body: str) -> str:
     """Return the lines of a recipe; those that no other line sees (`cd DIR` alone) are named."""
     return _LOST.sub(lambda one: one["indent"] + say_left_out(f"{one['line']}: {_WHY}"), body)
 
@@ -29,13 +29,13 @@ _OF_SHELL = re.compile(
 """What a line leaves behind in its shell, which is not that of the next line."""
 
 
-def marks(line: str) -> str:
+def get_marks(line: str) -> str:
     """Return the signs in front of a command that make and just take themselves: `@`, `-`."""
     found = _SILENT.match(line)
     return "" if found is None else found[0]
 
 
-def with_continued(text: str) -> Iterator[str]:
+def join_continued(text: str) -> Iterator[str]:
     """Yield lines together with those that they continue with."""
     line = ""
     for one in text.split("\n"):
@@ -47,10 +47,10 @@ def with_continued(text: str) -> Iterator[str]:
         yield line
 
 
-def apart(commands: Sequence[tuple[str, bool]]) -> Iterator[str]:
+def split_lines(commands: Sequence[tuple[str, bool]]) -> Iterator[str]:
     """Yield the lines of a recipe, each in a shell of its own, of which one that fails ends the recipe."""
     for at, (line, is_ignored) in enumerate(commands, 1):
-        kept = without_lost(f"\t{line}")[1:]
+        kept = drop_lost(f"\t{line}")[1:]
         is_last = at == len(commands)
         yield f"(\n{kept}\n)" if kept == line and not is_last and _OF_SHELL.search(line) else kept
         if kept == line and not is_last and not is_ignored and _FAILING.search(line):

@@ -13,14 +13,14 @@ from launcher.engines.command_line.launch_patterns import LAUNCH_INSIDE
 from launcher.engines.command_line.parsed_command import Task
 from launcher.engines.command_line.shell.bracket_tests import Files
 from launcher.engines.command_line.side_commands import NEEDED_TASK, SHELL_SCRIPT
-from launcher.engines.command_line.task_files.justfile import tasks_of_justfile
-from launcher.engines.command_line.task_files.makefile import names_of_tasks, tasks_of_makefile
-from launcher.engines.command_line.task_files.task_tables import tasks_of_json, tasks_of_toml
+from launcher.engines.command_line.task_files.justfile import parse_justfile
+from launcher.engines.command_line.task_files.makefile import parse_makefile, select_task_names
+from launcher.engines.command_line.task_files.task_tables import parse_json_tasks, parse_toml_tasks
 from launcher.errors import CommandRefused
 from preflight import regex as re
 
 _Reader: TypeAlias = Callable[[str], Sequence[Task] | None]
-_READERS: tuple[_Reader, ...] = (tasks_of_json, tasks_of_toml)
+_READERS: tuple[_Reader, ...] = (parse_json_tasks, parse_toml_tasks)
 _TOOLS = re.compile(
     r"\bpython[\d.]*[ \t]+(?:-m[ \t]+(?:pytest|pip|build|twine|venv|unittest|black|ruff|mypy|flake8|isort"
     r"|pylint|sphinx\S*|http\.server|ipykernel\S*|jupyter\S*|coverage|pre_commit|compileall|ensurepip)\b"
@@ -37,7 +37,7 @@ _LONGEST = 100_000
 _LISTED = 8
 
 
-def launches_of_tasks(
+def extract_task_launches(
     text: str, environ: Mapping[str, str] | None = None, files: Files | None = None
 ) -> str | None:
     """Return the tasks of a file that launch something, as commands of a shell; None for any other text.
@@ -46,8 +46,8 @@ def launches_of_tasks(
     """
     if len(text) > _LONGEST or ("\n" not in text.strip() and not text.lstrip().startswith("{")):
         return None
-    make = partial(tasks_of_makefile, environ=environ, files=files)
-    readers: tuple[_Reader, ...] = (*_READERS, make, tasks_of_justfile)
+    make = partial(parse_makefile, environ=environ, files=files)
+    readers: tuple[_Reader, ...] = (*_READERS, make, parse_justfile)
     found = (read(text) for read in readers)
     tasks = next((one for one in found if one is not None), None)
     if not tasks:
@@ -87,7 +87,7 @@ def _said(task: Task, tasks: Sequence[Task]) -> str:
     known = {one.name: one for one in tasks}
     is_sure = len(tasks) > 1 or task.is_certain
     names = list(dict.fromkeys(task.needs))
-    absent = [name for name in names_of_tasks(names, is_sure=is_sure) if name not in known]
+    absent = [name for name in select_task_names(names, is_sure=is_sure) if name not in known]
     for name in names:
         names += [more for more in (known[name].needs if name in known else ()) if more not in names]
     first = [

@@ -8,11 +8,11 @@ from typing import Any
 
 from launcher.engines.command_line.parsed_command import Task
 from launcher.engines.command_line.side_commands import say_left_out
-from launcher.engines.command_line.tables.names import names
-from launcher.engines.command_line.unread_keys import unread_keys
+from launcher.engines.command_line.tables.names import as_names
+from launcher.engines.command_line.unread_keys import list_unread_keys
 from preflight import regex as re
 
-_TABLES = names(
+_TABLES = as_names(
     "tool.pixi.tasks tool.pixi.feature.*.tasks tool.pixi.target.*.tasks tasks feature.*.tasks"
     " target.*.tasks tool.pdm.scripts tool.poe.tasks tool.rye.scripts tool.taskipy.tasks"
     " tool.hatch.envs.*.scripts envs.*.scripts scripts tool.tox.env env"
@@ -42,7 +42,7 @@ _GIVEN = re.compile(r"\{(?:args|posargs)(?::(?P<default>[^{}]*))?\}")
 _MOST_DEPTH = 6
 
 
-def tasks_of_json(text: str) -> tuple[Task, ...] | None:
+def parse_json_tasks(text: str) -> tuple[Task, ...] | None:
     """Return the `scripts` of a package.json; None for any other text."""
     if not text.lstrip().startswith("{") or '"scripts"' not in text:
         return None
@@ -54,7 +54,7 @@ def tasks_of_json(text: str) -> tuple[Task, ...] | None:
     return tuple(_of_table(scripts)) if isinstance(scripts, dict) else None
 
 
-def tasks_of_toml(text: str) -> tuple[Task, ...] | None:
+def parse_toml_tasks(text: str) -> tuple[Task, ...] | None:
     """Return the tasks that a TOML file has; None for any other text, and for one that has none."""
     if not _HEADER.search(text):
         return None
@@ -145,7 +145,9 @@ def _lines(value: Any, table: Mapping[str, Any]) -> list[str]:
     environment, folder = value.get("env"), value.get("cwd", value.get("dir", ""))
     variables = environment.items() if isinstance(environment, dict) else ()
     exports = [f"export {name}={shlex.quote(str(text))}" for name, text in variables if _is_name(name)]
-    unread = unread_keys(map(str, value), (*_TEXTS, *_NEEDS, "args", "cwd", "dir", *["env"] * bool(exports)))
+    unread = list_unread_keys(
+        map(str, value), (*_TEXTS, *_NEEDS, "args", "cwd", "dir", *["env"] * bool(exports))
+    )
     folder = folder if isinstance(folder, str) else ""
     return [*exports, *_entered(folder), *unread, *commands] if commands else []
 
