@@ -75,6 +75,7 @@ _ADVICE: tuple[tuple[str, str, str], ...] = (
     ("TypeError", r"unsupported ScalarType BFloat16", "tensor.float() before .numpy(): NumPy has no bfloat16"),
     ("RuntimeError", r"^generator raised StopIteration$", "an iterator within a generator ran out: print how many samples or files this rank and worker got (fewer files than ranks times workers?), and return where next() ends"),
     ("RuntimeError", r"^DataLoader timed out", "a sample took longer than the loader's timeout=: a slow or hung disk or download; num_workers=0 shows which"),
+    ("RuntimeError", r"[Ff]ailed to (?:load|open|decode) audio", "ffprobe FILE says whether that file is whole; where it is, torchaudio lacks a reader: python -m pip install soundfile, and ffmpeg for MP3"),
     ("RuntimeError", r"[Tt]ensors share memory", "safetensors.torch.save_model(model, FILE), or model.save_pretrained(): they write tied weights once"),
     ("", r"transformer layer class|had unknown keys", "write the name as the installed version has it: print(model) shows its layers, accelerate config writes a file with the keys that it knows"),
     ("CheckpointError", "", "the forward under checkpointing ran otherwise the second time: switch off caches (use_cache=False), randomness and what the first pass changes; under ZeRO-3, or as a way round, gradient_checkpointing_kwargs={'use_reentrant': True}, which compares nothing"),

@@ -22,6 +22,7 @@ _BEST = "ValueError: --load_best_model_at_end requires the save and eval strateg
 _THREAD = f"Exception in thread Thread-3:\n{_HEAD}RuntimeError: can't create new thread at "
 _THREAD += "interpreter shutdown\n"
 _AT_EXIT = f"Error in atexit._run_exitfuncs:\n{_HEAD}"
+_PODS = "NAME    READY   STATUS             RESTARTS   AGE\n"
 _BIND = "srun: error: Task launch for StepId=2.2 failed on node n4: Unable to satisfy cpu bind request\n"
 
 
@@ -61,6 +62,16 @@ _BIND = "srun: error: Task launch for StepId=2.2 failed on node n4: Unable to sa
         (f"{_HEAD}datasets.arrow_writer.SchemaInferenceError: Please pass `x`\n", "S00", "filter"),
         ("canceled: timed out after waiting 10m0s for synchronized replica start\n", "S52", "missing"),
         ("ERROR [w.py:9] Failed to load NCCL library. If you have it, set its path.\n", "S119", ""),
+        (
+            f"{_PODS}t-0  0/2     CrashLoopBackOff   14         11m\nq-0  1/1     Running   0   9m\n",
+            "S99",
+            "",
+        ),
+        (f"{_PODS}t-0  0/1     Error              0          2m\n", "S99", ""),
+        ('RuntimeError: Backend "soundfile" is not one of available backends: [].\n', "S89", "soundfile"),
+        ("RuntimeError: Couldn't find appropriate backend to handle uri a.mp3\n", "S89", "ffmpeg"),
+        ("RuntimeError: Failed to load audio from /d/a.mp3\n", "S00", "ffprobe"),
+        ("formats: can't open input file `/d/1.wav': No such file or directory\n", "S92", ""),
         # What fails while a process ends is named where a row knows it, or something failed before.
         (f"{_STEPS}{_AT_EXIT}OSError: [Errno 28] No space left on device\n", "S76", "free space"),
         (f"{_STEPS}{_HEAD}KeyError: 'x'\n{_THREAD}", "S00", "lacks the key"),
@@ -76,6 +87,8 @@ def test_the_first_cause_and_what_to_do(log: str, code: str, says: str) -> None:
     "log",
     [
         _STEPS + _THREAD,
+        f"{_PODS}t-0  1/1     Running   3          11m\nt-1  0/1     Completed   0   9m\n",
+        f"formats: 3 files\n{_STEPS}can't open input file list: falling back to the default\n",
         f"{_STEPS}{_AT_EXIT}jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: Deadline Exceeded\n",
         f"{_STEPS}E client.cc:481] Failed to disconnect from coordination service with status: DEADLINE\n",
         _UNLOGGED + "".join(map(_BAR.format, range(4))),

@@ -45,6 +45,7 @@ ROWS: tuple[Advice, ...] = (
     Advice("S70", "", command="sudo dmesg -T | grep -i -E 'killed process|oom'"),
     Advice("S78", r"^(?:\^C)?KeyboardInterrupt\b", "a person stopped the run (Ctrl-C, or a notebook's stop): the traceback shows where it was then", "resume from the last checkpoint; where it was stopped because it hung, the shown line is where to look"),
     Advice("S97", r"\b[Kk]ernel (?:crashed|appears to have died|has died|died)\b", command="jupyter nbconvert --to script NOTEBOOK.ipynb, then python -X faulthandler NOTEBOOK.py; sudo dmesg -T | grep -i oom"),
+    Advice("S99", r"\b(?:CrashLoopBackOff|RunContainerError|Error) +\d+ +[(\d]", command="kubectl logs --previous POD, and kubectl describe pod POD"),
     Advice("S99", r"\bAlgorithmError\b|\bExecuteUserScriptError\b", command="aws logs tail /aws/sagemaker/TrainingJobs --since 1d --log-stream-name-prefix JOB, whose streams end in the hosts' names (algo-1)"),
     Advice("S99", r"\breplica \S{1,40} exited with a non-zero status", command="gcloud ai custom-jobs stream-logs JOB, or the log explorer's link in the message"),
     Advice("S99", r"Engine core initialization failed", "", "read the first error above it that the engine's own process printed (EngineCore, pid=...): often the GPU's memory, or a model that this vLLM does not know"),
