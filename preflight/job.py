@@ -107,6 +107,8 @@ class Job:
     guard: GuardPolicy = "stop"  # what is done about what cannot train
     hang_timeout: float = 0.0  # seconds without a sign of life until the run is ended; 0: it is only reported
     local_inputs: tuple[str, ...] = ()  # paths in the arguments that exist on this machine
+    tree_is_sent: bool = False  # and the sync that has sent the tree has said what else brings them
+    logins: dict[str, str] = field(default_factory=dict)  # host -> `ssh OPTIONS HOST`, where it is known
     restarts: int = 0  # at most, of a run that failed
     resumes: bool = False  # a restart gets arguments by which the script continues from a checkpoint
     batch_args: dict[str, str] = field(default_factory=dict)  # "batch", "accumulation" -> the script's option

@@ -45,7 +45,8 @@ def sync_tree(
     source = sync_before_launch(
         config.sync, launch.job, access, screen.notify, logs=launch.follow.logs, approve=approve
     )
-    return replace(launch, extra_files=(("source.json", source),))
+    job = replace(launch.job, tree_is_sent=launch.preflight.tree is not None)
+    return replace(launch, job=job, extra_files=(("source.json", source),))
 
 
 def expect_tree(config: RunConfig, launch: LaunchRequest) -> LaunchRequest:

@@ -28,6 +28,7 @@ from launcher.exit_codes import ExitCode
 from launcher.launch.signals import outlive_terminal, report_stop_signals
 from launcher.local.user import format_user_at_machine
 from launcher.onhost.exit_status import describe_exit
+from launcher.planning.run_record import note_in_record
 from launcher.rundir.end_state import explain_stall
 from launcher.rundir.run_id import LAST, is_job_id
 from launcher.runs.last_run import follow_next_starts
@@ -101,6 +102,7 @@ def command(run: str, *, now: bool, grace: float | None, yes: bool, as_json: boo
     nodes = [_encode_node(node.host, result, answer.words) for node, result in pairs]
     code = answer.finish(code, run_id=plan.run_id, nodes=nodes)
     if code == 0:
+        note_in_record(plan.run_id, over=True)
         deliver_due(access, to.entries)
     return code
 

@@ -87,6 +87,7 @@ class Disconnected:
     host: str
     why: str
     fix: str = ""
+    is_final: bool = False  # waiting does not help: a changed host key, a key that is no longer let in
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from preflight.diagnosis.lines import Log
     from preflight.diagnosis.stack_analysis import Hang
 
-LAST_LINES = 400
 SHOWN_LINES = 20
 READ_BYTES = 1 << 20  # of the end of a log of stacks: `gpulaunch stacks` may have had others written before
 _SHOWN_FRAMES = 20
@@ -43,19 +42,15 @@ def add_diagnosis(outcome: Outcome, book: LogStore) -> Outcome:
     if cause is None or cause.hung:  # its logs end with our own SIGTERM; its stacks say more
         return outcome
     from preflight.diagnosis.diagnose import diagnose_logs  # noqa: PLC0415 - only a failure needs what is behind it
-    from preflight.diagnosis.lines import Log  # noqa: PLC0415
+    from preflight.diagnosis.lines import KeptLine, Log  # noqa: PLC0415
 
     names = ["launcher.log"] if cause.rank is None else [f"rank-{cause.rank}.log", "launcher.log"]
-    logs = tuple(
-        Log(
-            "\n".join(lines),
-            f"{cause.host}/{name}",
-            None if name == "launcher.log" else cause.rank,
-            cause.host,
-        )
-        for name in names
-        if (lines := book.last_lines(cause.host, name, LAST_LINES))
-    )
+    logs = []
+    for name in names:
+        first, end = book.read_numbered_end(cause.host, name)
+        kept = tuple(KeptLine(first and first + at, line) for at, line in enumerate(end.split("\n")))
+        rank = None if name == "launcher.log" else cause.rank
+        logs += [Log("", f"{cause.host}/{name}", rank, cause.host, kept)] if end.strip() else []
     found = diagnose_logs((*logs, *_unwritten(cause, logs)), _context(cause))
     return replace(
         outcome,

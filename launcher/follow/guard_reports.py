@@ -8,8 +8,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from launcher.text import name_first, one_line
+from preflight import regex as re
 from preflight.frozen import dataclass
 
+_GPU = re.compile(r"GPU-[\w-]+")
 STOP_EXIT = 86  # the exit code of a rank that its guard has stopped (launcher/onhost/guard/main.py)
 
 
@@ -44,8 +46,8 @@ class GuardReports:
         text = f"{where} [{one_line(str(fields.get('code')), 20)}]: {message}"
         if fields.get("stops"):
             yield GuardStop(f"the guard stopped rank {rank} on {host} {text}", tuple(_details(fields)))
-        elif text not in self._reported:  # every rank sees the same; once is enough
-            self._reported.add(text)
+        elif (same := _GPU.sub("GPU", text)) not in self._reported:  # every rank sees it; once is enough
+            self._reported.add(same)
             yield f"the guard of rank {rank} on {host} warns {text}"
 
     def compare_ranks(self, host: str, rank: int, fields: Mapping[str, Any]) -> Iterator[str | GuardStop]:

@@ -60,10 +60,13 @@ CUT = (
     "another process has cut it on the host (logrotate?); the local log keeps what came before, and continues"
 )
 MAX_LINE = 4 << 20  # bytes kept of a line of LINES whose end has not come: none of ours is a tenth as long
-_FINAL = (
-    *(AuthenticationFailed, HostKeyUnknown, HostKeyChanged),
-    *(NameNotResolved, PythonNotFound, HostNotContacted),
-)
+_LOCKED_OUT = (
+    AuthenticationFailed,
+    HostKeyUnknown,
+    HostKeyChanged,
+    PythonNotFound,
+)  # a laptop offline is not
+_FINAL = (*_LOCKED_OUT, NameNotResolved, HostNotContacted)
 BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 QUEUE_LENGTH = 16  # events that wait for the loop: a slow terminal slows the reading, not the memory
 POLL_S = 0.1  # how long a host is waited for before words are sent to it
@@ -226,7 +229,8 @@ class NodeClient(threading.Thread):
                     if isinstance(error, _FINAL) and not self._running_there:
                         self._finish(HostLost(self.host, error.message))  # no patience lets us in
                         return
-                    self._put(Disconnected(self.host, error.message, error.fix))
+                    why = error.message.removeprefix(f"{self.host}: ")
+                    self._put(Disconnected(self.host, why, error.fix, isinstance(error, _LOCKED_OUT)))
                 if attempt and self._running_there and self._silent_s() < 1.0:
                     return  # it was back for a while: start the pauses anew
 

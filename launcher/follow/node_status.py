@@ -18,6 +18,7 @@ class NodeStatus:
     answers: bool = False  # although it was given up: its part does not end
     forgotten: bool = False  # it answers, and has nothing of the run any more
     disconnected: bool = False  # its link is broken just now
+    locked_out: bool = False  # and waiting does not help
     detached: bool = False  # it has promised to continue without a client
     launcher_ended: bool = False
     oom: HostReport | None = None  # what its kernel said last of memory

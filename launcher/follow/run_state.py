@@ -133,12 +133,15 @@ class RunState:
             case HostEnded():
                 yield from self._host_ended(event)
             case Disconnected(host=host, why=why):
-                if not self.nodes[host].disconnected:
-                    self.nodes[host].disconnected = True
+                if event.is_final and not self.nodes[host].locked_out:
+                    self.nodes[host].locked_out = True
+                    yield Notify(f"{host}: not connected again: {why}; {event.fix}", bad=True)
+                elif not self.nodes[host].disconnected:
                     then = "reconnecting; the run continues on the host, if it lives"
                     yield Notify(f"{host}: connection lost ({why}); {then}", bad=True)
+                self.nodes[host].disconnected = True
             case Reconnected(host=host):
-                self.nodes[host].disconnected = False
+                self.nodes[host].disconnected = self.nodes[host].locked_out = False
                 yield Notify(f"{host}: connected again, nothing was lost")
             case HostLost():
                 yield from self._lost(event)

@@ -55,7 +55,8 @@ def evaluate_facts(
     is_read = is_launch and main in facts
     planned = read_script(entries[0], facts[main], job, how.tree) if is_read else PlannedLaunch()
     script = planned.script
-    settled = resolve_gpus(replace(job, receives_tree=how.makes_workdir), facts.values())
+    reached = replace(job, receives_tree=how.makes_workdir, logins=gathered.logins)
+    settled = resolve_gpus(reached, facts.values())
     if script is not None or job.script or job.module:
         settled, _ = choose_engine(settled, script, facts.values())
     use, decided = _would_use(entries, gathered, settled, script, reach) if is_launch else (None, None)

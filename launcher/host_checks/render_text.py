@@ -332,9 +332,9 @@ def _last_line(result: PreflightResult, repeated: frozenset[Finding]) -> StyledL
     counts = {severity: sum(f.severity is severity and not f.ignored for f in merged) for severity in _ORDER}
     words = ", ".join(f"{count} {severity.value}" for severity, count in counts.items() if count)
     seen = len(merge_findings(repeated))
-    words += f", {seen} of them seen in the last 24 h: -v shows them" if seen else ""
     ignored = sum(f.ignored for f in merged)
     words += f"{', ' if words else ''}{ignored} ignored" if ignored else ""
+    words += f"; {seen} info as in the last 24 h: -v shows {'it' if seen == 1 else 'them'}" if seen else ""
     hosts = len(result.facts) + len(result.errors)
     verdict = "ok" if result.exit_code == 0 else "not ok"
     seconds = f" in {result.seconds:.1f} s" if result.seconds else ""

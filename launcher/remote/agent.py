@@ -31,6 +31,7 @@ from launcher.remote.program_source import build_bootstrap_argv, compress_progra
 from launcher.remote.shell_errors import describe_login_check, explain_no_answer, explain_no_python
 from launcher.text import one_line, tail_lines
 from launcher.transports.base import Connection, Stream
+from launcher.transports.ssh.ssh_command import format_login
 from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import decode
 from preflight.frozen import dataclass
@@ -79,6 +80,7 @@ class GatherResult:
 
     facts: dict[str, HostFacts]
     errors: dict[str, HostError]
+    logins: dict[str, str] = field(default_factory=dict)  # `ssh OPTIONS HOST`, for jobs with input paths
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,7 @@ def gather_facts(
     """Ask all hosts side by side; one connection and one channel for each."""
     todo = tuple(entries)
     idle = [] if how.while_waiting is None else [how.while_waiting]  # pop is atomic: one thread gets it
+    logins = dict[str, str]()
     staying = (
         frozenset(entry.name for entry in todo[: how.waiting.most])
         if how.waiting is not None
@@ -119,6 +122,8 @@ def gather_facts(
             stream = held.enter_context(closing(start_agent(connection, entry.python)))
             stay = entry.name in staying
             request = request_for(entry)
+            if "input:0" in request.paths:
+                logins[entry.name] = format_login(connection)
             deadline = send_agent(stream, request, stay=stay)
             with suppress(IndexError):
                 idle.pop()()
@@ -130,7 +135,7 @@ def gather_facts(
             return facts
 
     results = fanout(ask_one, todo, width=how.width, reopens=True, on_done=how.on_done, on_slow=how.on_slow)
-    return merge_results(todo, results)
+    return replace(merge_results(todo, results), logins=logins)
 
 
 def merge_results(

@@ -56,12 +56,12 @@ def _full(cause: Cause) -> list[str]:
 
 
 def _where_to_type(cause: Cause) -> str:
-    """Return whether a command is for the host that failed; others are code, or for this machine."""
+    """Return whether a command is for the host that failed; others are code, words, or for this machine."""
     program = cause.command.partition(" ")[0].rpartition("/")[2]
     on_host = cause.host not in ("", LOCALHOST) and (
         program in _HOST_PROGRAMS or program.startswith("python")
     )
-    return f"type on {one_line(cause.host, 60)}" if on_host else "type"
+    return f"type on {one_line(cause.host, 60)}" if on_host else "how"
 
 
 def _head(cause: Cause) -> str:

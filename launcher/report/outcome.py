@@ -114,10 +114,11 @@ def _is_loss(outcome: Outcome, cause: Failure) -> bool:
 def _detached_lines(outcome: Outcome) -> Iterator[str]:
     if not outcome.verification.devices_verified:
         verification = outcome.verification
-        ranks = (*verification.unreported_ranks, *verification.ranks_without_device)
-        what = "set up torch.distributed or accelerate"
-        if outcome.plan.world_size == 1:
-            what = "started" if verification.unreported_ranks else "started CUDA"
+        ranks, is_alone = verification.unreported_ranks, outcome.plan.world_size == 1
+        what = "started" if is_alone else "set up torch.distributed or accelerate"
+        if not ranks:
+            ranks = verification.ranks_without_device
+            what = "started CUDA" if is_alone else "reported a GPU (DistributedDataParallel does)"
         has = "has" if len(ranks) == 1 else "have"
         yield f"not verified yet: {name_ranks(ranks)} {has} not {what} so far"
     yield from _not_kept_lines(outcome)

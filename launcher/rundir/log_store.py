@@ -185,6 +185,15 @@ class LogStore:
         text = sanitize(self._tails.get((host, log), b"").replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
         return tuple(deque((line for line in text.splitlines() if line.strip()), maxlen=count))
 
+    def read_numbered_end(self, host: str, log: str) -> tuple[int, str]:
+        """Return the end of a log, and before it the number of its first line; 0: that is not known."""
+        end, count = self._tails.get((host, log), b""), 0
+        with suppress(OSError, PathRefused), self.path(host, log).open("rb") as file:
+            while part := file.read(1 << 20):
+                count += part.count(b"\n")
+        first = 0 if self.failed else max(0, count - end.count(b"\n") + 1)
+        return first, end.decode("utf-8", "replace")
+
     def close(self) -> None:
         """Close the files."""
         for fd in self._files.values():

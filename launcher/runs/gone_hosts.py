@@ -18,6 +18,7 @@ from launcher.errors import (
     NameNotResolved,
 )
 from launcher.planning.run_record import RunRecord, note_in_record, read_run_records
+from launcher.rundir.end_state import LIVING
 from launcher.runs.remote_run import LAUNCH_S, RemoteRun
 
 if TYPE_CHECKING:
@@ -101,7 +102,8 @@ def note_answers(
 def _is_over(run: RemoteRun, by_id: Mapping[str, RemoteRun]) -> bool | None:
     """Return whether a run has ended and no start follows it, None where that is not known.
 
-    A lost run may have left processes: it is not over before someone has removed it.
+    Hosts that were not asked may have said so before. A lost run may have left processes: it is not over
+    before someone has removed it.
     """
     passed = set[str]()
     while run.next_start:
@@ -110,6 +112,8 @@ def _is_over(run: RemoteRun, by_id: Mapping[str, RemoteRun]) -> bool | None:
         if following is None or following.run_id in passed:
             return None
         run = following
+    if not run.is_over and run.status not in LIVING:
+        return None
     return not run.is_live and run.status != "lost" and not run.conflict
 
 

@@ -152,7 +152,7 @@ def show_logs(to: RunAccess, selection: LogSelection, show: Sink) -> LogsResult:
                     lost[host] = why.removeprefix(f"{host}: ")
                     del open_hosts[host]
                 case Disconnected(host=host, why=why) as gone if host not in lost and not selection.follow:
-                    lost[host], fixes[host] = why.removeprefix(f"{host}: "), gone.fix
+                    lost[host], fixes[host] = why, gone.fix
                     del open_hosts[host]
                 case _:
                     pass

@@ -4,18 +4,17 @@ import ast
 import json
 import os
 import posixpath
-import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
-from launcher.local.home import expand_home
 from launcher.sync import git
 from launcher.sync.ignore import Ignore, Rules, add_rules, find_rule
 from launcher.text import format_size, one_line
 from preflight import regex as re
-from preflight.checks.message_text import quote_path
+from preflight.checks.message_text import format_rsync, quote_path
 from preflight.frozen import dataclass
 
 _OUTPUT = re.compile(
@@ -54,15 +53,21 @@ class LeftOut:
             goal = posixpath.normpath(posixpath.join(target, above, self.link))
             source = str((root / self.top).resolve())
             if self.top == goal + end:  # above it, the host may lack any directory
-                return _rsync("-aR --no-implied-dirs", goal + end, host, "/")
-            return _rsync("-a", source + end, host, goal + end)
+                return format_rsync("-aR --no-implied-dirs", goal + end, host, "/")
+            return format_rsync("-a", source + end, host, goal + end)
         is_excluded = self.rule.startswith(_EXCLUDE)  # by the user's own word, which counts more
         if self.size is not None and self.size <= room and not is_excluded:
             paths = [*dict.fromkeys((*include, self.top))]
             value = json.dumps(paths, ensure_ascii=False) if len(paths) > 1 else yaml_word(self.top)
             return f"gpulaunch run ... --set sync.include={quote_path(value)}"
         here = "./" if root == Path.cwd() else f"{root}/./"  # no option, and no host: -x, a:b
-        return _rsync("-aR", here + self.top, host, f"{target}/")
+        return format_rsync("-aR", here + self.top, host, f"{target}/")
+
+    def follow_link(self) -> "LeftOut":
+        """Return it with the path that hosts need where the link itself is sent: its target."""
+        inner = posixpath.relpath(self.path, self.top)
+        target = posixpath.join(posixpath.dirname(self.top), self.link, inner)
+        return replace(self, path=posixpath.normpath(target))
 
     @property
     def size(self) -> int | None:
@@ -74,15 +79,6 @@ class LeftOut:
         """What a send would carry: `data/, 3.2 GiB`."""
         size = f"over {_MAX_FILES} files" if self.size is None else format_size(self.size)
         return f"{one_line(self.top, 120)} ({size})"
-
-
-def _rsync(options: str, source: str, host: str, goal: str) -> str:
-    """Return the command that copies a path; what `host` says of port and key becomes its --rsh."""
-    *words, target = (str(expand_home(word)) if word[0] == "~" else word for word in shlex.split(host))
-    shell = f"-e {shlex.quote(shlex.join(words))} " if words[1:] else ""
-    user, at, name = target.rpartition("@")
-    to = f"{user}{at}[{name}]" if ":" in name else target
-    return f"rsync {shell}{options} {quote_path(source)} {shlex.quote(to)}:{quote_path(goal)}"
 
 
 def yaml_word(text: str) -> str:

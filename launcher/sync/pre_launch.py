@@ -185,12 +185,12 @@ def _list_left_out(tree: SourceTree, spec: SyncOptions, job: Job) -> Iterator[Le
     """
     if spec.to not in ("", job.workdir) or posixpath.isabs(job.subdirectory):
         return
-    sent = {entry.path for entry in tree.entries}
+    sent = {entry.path: entry.kind for entry in tree.entries}
     script = tree.root / job.script_in_tree
     text = script.read_text(encoding="utf-8", errors="replace") if job.script_in_tree in sent else ""
     for path in list_inputs(text, job.args, job.subdirectory, job.output):
-        if path not in sent and (found := find_left_out(tree.root, path, spec.exclude)):
-            yield found
+        if sent.get(path) != "f" and (found := find_left_out(tree.root, path, spec.exclude)):
+            yield found.follow_link() if found.link and found.top in sent else found
     outside = (
         find_outside(tree.root, path) for path in list_inputs("", job.args, job.subdirectory, job.output)
     )

@@ -25,6 +25,7 @@ CHUNK = 1 << 20
 MAX_DEPTH = 200  # directories of a path; a deeper tree was made by a mistake, or to break something
 MAX_CHECKOUTS = 200
 _BIGGEST = 3
+_POINTER, _LONGEST_POINTER = b"version https://git-lfs.github.com/spec/", 1024  # Git LFS, docs/spec.md
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +65,8 @@ def read_tree(
     root = resolve_root(root)
     out = _excluded((*DEFAULT_EXCLUDES, *exclude, *_logs_inside(root, logs)))
     by_git = git.is_checkout(root)
-    look = _TreeWalk(root)
     try:
+        look = _TreeWalk(root)
         names, checkouts = _by_git(root, out) if by_git else (_by_walking(root, out), ())
         names = sorted({*names, *_included(root, include, out)}) if include else names
         found = [pair for name in names if (pair := look.at(name))]
@@ -208,6 +209,8 @@ class _TreeWalk:
         self._root = root
         self._links: dict[str, bool] = {"": False}  # by directory: whether a link leads to it
         self._ours = _own_output()
+        attributes = root / ".gitattributes"
+        self._has_lfs = attributes.is_file() and b"filter=lfs" in attributes.read_bytes()
 
     def at(self, name: str) -> tuple[str, os.stat_result] | None:
         """Return a name with its stat; None for what is not sent: gone, ours, neither file nor link."""
@@ -236,6 +239,12 @@ class _TreeWalk:
             elif not _entries_of(Path(path)):
                 self.notes.append(f"{name} is empty: a submodule? `git submodule update --init` fills it")
             return None
+        if (
+            self._has_lfs
+            and status.st_size < _LONGEST_POINTER
+            and Path(path).read_bytes().startswith(_POINTER)
+        ):
+            self.notes.append(f"{name} is a pointer of Git LFS: `git lfs pull` puts the file in its place")
         return name, status
 
     def _is_behind_a_link(self, name: str) -> bool:

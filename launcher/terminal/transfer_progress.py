@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Self
 
+from launcher.text import format_size
+
 PROGRESS_S = 3.0
 _LONGEST_PAUSE_S = 30.0  # a transfer of hours in a file of a cron job is read later
 
@@ -47,6 +49,7 @@ class TransferProgress:
         while not self._over.wait(pause_s):
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
             with self._lock:
-                gone, wanted = self._gone / 2**20, max(self._gone, self._wanted) / 2**20
-            amount = f"{gone:.0f} of {wanted:.0f} MiB {self._how}" if wanted else "comparing files"
+                gone, wanted = self._gone, max(self._gone, self._wanted)
+            sizes = f"{format_size(gone)} of {format_size(wanted)}"
+            amount = f"{sizes} {self._how}" if wanted else "comparing files"
             self._say(f"{self._what}: {amount}")

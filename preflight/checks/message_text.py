@@ -15,6 +15,15 @@ def quote_path(path: str) -> str:
     return home + (shlex.quote(path) if path else "")
 
 
+def format_rsync(options: str, source: str, login: str, goal: str) -> str:
+    """Return the command that copies a path; what `login` (`ssh -p 22 user@name`) says becomes its --rsh."""
+    *words, target = shlex.split(login)
+    shell = f"-e {shlex.quote(shlex.join(words))} " if words[1:] else ""
+    user, at, name = target.rpartition("@")
+    to = f"{user}{at}[{name}]" if ":" in name else target
+    return f"rsync {shell}{options} {quote_path(source)} {shlex.quote(to)}:{quote_path(goal)}"
+
+
 def round_duration(seconds: float) -> str:
     """Return a duration as a person says it: 45 s, 12 min, 3 h, 5 d."""
     for size, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):

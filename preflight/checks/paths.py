@@ -4,11 +4,10 @@ import posixpath
 from collections.abc import Iterator, Mapping
 
 from preflight.checks.finding import Problem, Severity, name_some
-from preflight.checks.message_text import START_UP, format_gib, quote_path
+from preflight.checks.message_text import START_UP, format_gib, format_rsync, quote_path
 from preflight.checks.registry import cluster_check, host_check
 from preflight.checks.unread_facts import fix_missing, report_unread
 from preflight.decide.input_paths import find_input_paths, resolve_host_path
-from preflight.decide.script_args import read_option_values
 from preflight.facts.host import HostFacts, Identity, PathFacts
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
@@ -199,7 +198,7 @@ def what_the_arguments_name_is_there(hosts: Mapping[str, HostFacts], job: Job) -
                 yield Problem(
                     words, f"on the host: ls -ld {where}; df {where}", given, Severity.UNKNOWN, hosts=(host,)
                 )
-        if not lack or (local and job.receives_tree and not given.startswith(("/", "~"))):
+        if not lack or (local and (job.tree_is_sent or (job.receives_tree and _is_inside(given)))):
             continue  # the sync sends it, or says why not
         if have:
             message = f"{name} exists on {name_some(have)}, and not on {name_some(lack)}"
@@ -226,19 +225,24 @@ def _input(facts: HostFacts, given: str) -> PathFacts | None:
     return next((item for item in items if item.role == "input" and item.path in places), None)
 
 
+def _is_inside(given: str) -> bool:
+    """Return whether a path is one of the tree that a sync sends."""
+    return not posixpath.normpath(given).startswith(("/", "~", ".."))
+
+
 def _bring(given: str, facts: HostFacts, job: Job, others: str) -> str:
     """Return how a path of this machine comes to the hosts: to the first that lacks it, and `others`."""
-    if not given.startswith(("/", "~")):
+    if _is_inside(given):
         ignored = f"where .gitignore leaves it out, with --set {quote_path(f'sync.include=[{given}]')}"
         return f"run --sync sends it with the local tree ({ignored}); or copy it to the hosts"
-    folder = quote_path(posixpath.dirname(given.rstrip("/")))
-    other = "or name the path that it has on the hosts"
-    entered = isinstance(facts.identity, Identity) and facts.identity.container and "@" not in facts.host
+    item, login = _input(facts, given), job.logins.get(facts.host, facts.host)
+    place = posixpath.normpath((item and item.resolved) or given)
+    folder, other = posixpath.dirname(place), "or name the path that it has on the hosts"
+    entered = isinstance(facts.identity, Identity) and facts.identity.container and login == facts.host
     if entered:  # by `via:`; a rented container has an sshd of its own
-        return f"copy it into the container of {facts.host}, or mount it at {folder}{others}; {other}"
-    name, _, port = facts.host.rpartition(":")
-    address, ssh = (name, f" -p {port}") if "@" in name and port.isdecimal() else (facts.host, "")
-    key = next((value for option, value in read_option_values(job.typed) if option == "--identity-file"), "")
-    ssh += f" -i {quote_path(key)}" if key else ""
-    how = f' -e "ssh{ssh}"' if ssh else ""
-    return f"rsync -a{how} {quote_path(given.rstrip('/'))} {address}:{folder}/{others}; {other}"
+        where = f"the container of {facts.host}, or mount it at {quote_path(folder)}"
+        return f"copy it into {where}{others}; {other}"
+    source = posixpath.normpath(given)
+    if source == place:  # above it, the host may lack any directory
+        return f"{format_rsync('-aR --no-implied-dirs', source, login, '/')}{others}; {other}"
+    return f"{format_rsync('-a', source, login, folder + '/')}{others}; {other}"

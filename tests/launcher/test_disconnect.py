@@ -2,7 +2,7 @@
 
 import queue
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 from pathlib import Path
 from typing import Any, Self
@@ -12,7 +12,7 @@ import pytest
 from launcher.config.config_overrides import Overrides
 from launcher.config.disconnect_options import START_TIMEOUT_S, DisconnectOptions, describe_disconnect
 from launcher.config.run_config import load_run_config
-from launcher.errors import ConfigError, ConnectionLost
+from launcher.errors import ConfigError, ConnectionLost, HostError, HostKeyChanged, NameNotResolved
 from launcher.follow import protocol
 from launcher.follow.awake_clock import SLEEP_S, AwakeClock
 from launcher.follow.client_deadlines import ClientTimeout
@@ -309,7 +309,7 @@ def answer(text: str) -> bytes:
     return protocol.MARKER + text.encode() + b"\n"
 
 
-def followed(clock: Clock, ways: list[Way | None], patience_s: float) -> list[RunEvent]:
+def followed(clock: Clock, ways: Sequence[Way | HostError | None], patience_s: float) -> list[RunEvent]:
     """Return what happens while one host is followed over these ways; None: it cannot be reached."""
     events: queue.Queue[RunEvent] = queue.Queue()
     left = iter(ways)
@@ -319,6 +319,8 @@ def followed(clock: Clock, ways: list[Way | None], patience_s: float) -> list[Ru
         if way is None:
             clock.at += 4.0
             raise ConnectionLost("a", "no route to host")
+        if isinstance(way, HostError):
+            raise way
         return way
 
     follower = NodeClient(
@@ -351,6 +353,19 @@ def test_a_client_that_wakes_connects_again_before_it_judges() -> None:
     back = Way(iter([answer('{"state": {}}'), b'{"end": {"phase": "ended"}}\n']))
     came = followed(clock, [sleeper(clock), back], patience_s=5.0)
     assert [type(each) for each in came] == [HostStarted, Disconnected, Reconnected, HostEnded]
+
+
+def test_a_key_that_has_changed_is_not_waited_for_without_a_word() -> None:
+    clock = Clock()
+    back = Way(iter([answer('{"state": {}}'), b'{"end": {"phase": "ended"}}\n']))
+    ways: list[Way | HostError | None] = [
+        sleeper(clock),
+        HostKeyChanged("a", "IT HAS CHANGED", "ask"),
+        NameNotResolved("a", "offline"),
+        back,
+    ]
+    came = [each for each in followed(clock, ways, patience_s=5.0) if isinstance(each, Disconnected)]
+    assert [(each.why, each.is_final) for each in came[1:]] == [("IT HAS CHANGED", True), ("offline", False)]
 
 
 @pytest.mark.slow

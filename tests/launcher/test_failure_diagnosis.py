@@ -88,6 +88,15 @@ def test_a_long_log_is_read_from_its_end(tmp_path: Path) -> None:
     assert outcome.cause.diagnosis.verdict == "cuda-oom"
 
 
+def test_lines_have_the_numbers_of_the_file(tmp_path: Path) -> None:
+    log = b"step\n" * 5000 + b"\n\n 1%\r 2%\r 3%\n" + OOM
+    outcome = diagnosed(tmp_path, log, failed())
+    assert outcome.cause.diagnosis is not None
+    (seen, *_) = outcome.cause.diagnosis.causes[0].evidence
+    (path,) = tmp_path.glob("*/rank-1.log")
+    assert seen.text in path.read_bytes().decode().split("\n")[seen.line - 1]
+
+
 def test_an_own_exception_is_not_told_twice(tmp_path: Path) -> None:
     own = b'Traceback (most recent call last):\n  File "/x.py", line 3, in <module>\nValueError: no\n'
     lines = list(render_outcome(diagnosed(tmp_path, own, failed())))
@@ -166,7 +175,7 @@ def test_a_command_for_the_host_names_its_interpreter_and_directory(command: str
     )
     found = with_run_commands(Diagnosis("disk-full", (cause,), ()), list_places((place,), {"b": "/r/paper"}))
     assert found.causes[0].command == expected
-    words = "type" if command.startswith("cp ") else "type on b"
+    words = "how" if command.startswith("cp ") else "type on b"
     assert f"  {words}: {expected}" in render_diagnosis(found)
 
 

@@ -108,6 +108,12 @@ def test_a_client_that_saw_the_end_notes_it(*, outcome: Outcome, expected: bool)
     assert read_run_records()[RUN_ID].over is expected
 
 
+def test_a_look_at_some_of_its_hosts_leaves_a_launch_over_that_all_have_called_so() -> None:
+    remember(over=True)
+    note_answers(read_run_records(), found((A, [over()])), answered={"a"}, errors={}, complete=False)
+    assert read_run_records()[RUN_ID].over
+
+
 def test_a_launch_that_lives_again_or_may_not_have_arrived_is_not_over() -> None:
     remember(over=True)
     runs = found((A, [node_run()]), (B, [node_run(node_rank=1)]))

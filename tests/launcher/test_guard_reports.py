@@ -52,6 +52,19 @@ def test_equal_dtypes_in_other_numbers_are_alike() -> None:
     assert compare("stop", dtypes={"float32": 9}) == []
 
 
+def test_what_every_rank_sees_of_its_own_gpu_is_a_warning_once() -> None:
+    guarding = GuardReports(stops=False)
+    seen = (
+        "on the CPU, while this rank was given GPU-1",
+        "on the CPU, while this rank was given GPU-2a",
+        "NaN",
+    )
+    reports = [{"step": 1, "code": "G6", "message": message} for message in seen]
+    said = [list(guarding.add_report("a", rank, fields)) for rank, fields in enumerate(reports)]
+    assert [len(each) for each in said] == [1, 0, 1]
+    assert [fields for _, _, fields in guarding.events] == reports
+
+
 def test_unlike_versions_are_a_warning() -> None:
     (said,) = compare("stop", versions={"torch": "2.4.0"})
     assert isinstance(said, str)

@@ -29,6 +29,29 @@ def test_a_good_end_is_three_lines() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("unreported", "placeless", "gpus", "said"),
+    [
+        ((0, 1), (), 2, "ranks 0-1 have not set up torch.distributed or accelerate so far"),
+        ((1,), (0,), 2, "rank 1 has not set up torch.distributed or accelerate so far"),
+        ((), (0, 1), 2, "ranks 0-1 have not reported a GPU (DistributedDataParallel does) so far"),
+        ((0,), (), 1, "rank 0 has not started so far"),
+        ((), (0,), 1, "rank 0 has not started CUDA so far"),
+    ],
+)
+def test_a_run_that_is_left_says_what_no_rank_has_shown_yet(
+    unreported: tuple[int, ...], placeless: tuple[int, ...], gpus: int, said: str
+) -> None:
+    outcome = replace(over(*GOOD), verdict="detached", plan=plan(*(("GPU-0",),) * gpus))
+    shown = replace(
+        outcome.verification,
+        devices_verified=False,
+        unreported_ranks=unreported,
+        ranks_without_device=placeless,
+    )
+    assert next(render_outcome(replace(outcome, verification=shown))) == f"not verified yet: {said}"
+
+
 def test_a_failure_begins_with_its_root_cause_and_last_lines() -> None:
     lines = list(render_outcome(failed()))
     assert lines[:5] == [

@@ -287,6 +287,16 @@ def test_a_connection_that_comes_back_is_told_and_stops_nobody() -> None:
     assert said(actions).count("connection lost") == 1
 
 
+def test_a_host_that_no_waiting_opens_again_is_named_once_with_what_to_do() -> None:
+    watch = RunState(plan(CPU, CPU))
+    changed = Disconnected("b", "ITS HOST KEY HAS CHANGED", "ask its administrator", is_final=True)
+    actions = replay(watch, [Disconnected("b", "reset"), changed, changed, Disconnected("b", "refused")])
+    assert said(actions).splitlines()[1:] == [
+        "b: not connected again: ITS HOST KEY HAS CHANGED; ask its administrator"
+    ]
+    assert said(replay(watch, [Reconnected("b"), changed])).count("HOST KEY") == 1
+
+
 def test_a_host_that_refuses_to_start_stops_the_others() -> None:
     watch = RunState(plan(CPU, CPU))
     actions = replay(watch, [HostStarted("a", ""), StartRefused("b", "no space", "make room")])

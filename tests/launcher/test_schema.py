@@ -63,6 +63,7 @@ def test_every_key_has_a_field_and_every_field_a_key() -> None:
         "gpus_by_auto",  # of what the hosts have
         "receives_tree",  # of --sync
         "local_inputs",  # of what lies on this machine
+        *("tree_is_sent", "logins"),  # of what was sent, and how its hosts are reached
         *("restarts", "resumes"),  # of restart:
         *("launcher_files", "launcher_notes", "deepspeed"),  # of accelerate_config, and files that it names
     }

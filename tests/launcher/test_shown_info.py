@@ -83,7 +83,7 @@ def test_the_report_counts_what_it_leaves_out() -> None:
     short = said(result, repeated=frozenset({LOAD, OFF}))
     assert "SYS002" not in short
     assert "HEAL012 on l40s-01 gpu0" in short
-    assert short.endswith("(3 info, 2 of them seen in the last 24 h: -v shows them)")
+    assert short.endswith("(3 info; 2 info as in the last 24 h: -v shows them)")
     assert "SYS002" in said(result, repeated=frozenset({LOAD, OFF}), verbose=True)
 
 

@@ -254,6 +254,24 @@ def test_a_refused_launch_puts_nothing_in_place_under_a_live_run(tmp_path: Path)
     assert listing(there)["train.py"] == "later\n"
 
 
+@pytest.mark.parametrize("given", ["data", "./data/", "data/a.bin"])
+def test_what_a_link_that_is_sent_leads_to_is_named_where_the_host_lacks_it(
+    tmp_path: Path, given: str
+) -> None:
+    here, there, said = tmp_path / "here", tmp_path / "far/there", list[str]()
+    write(here, {"train.py": "1\n", "../pool/a.bin": "1\n"})
+    (here / "data").symlink_to("../pool")
+    job = Job(script="train.py", workdir=str(there), args=("--data_dir", given))
+    for _ in range(2):
+        hosts, spec = SyncHosts((ENTRY,), opener, 4), SyncOptions(source=str(here))
+        sync_before_launch(spec, job, hosts, said.append, logs=tmp_path / "runs")
+        write(tmp_path / "far/pool", {"a.bin": "1\n"})
+    (line,) = (each for each in said if "To send" in each)
+    name = "../pool" if given != "data/a.bin" else "../pool/a.bin"
+    assert line.startswith(f"sync: {name} exists locally and not on titan: data is a link to ../pool.")
+    assert line.endswith(f"{tmp_path}/far/pool/")
+
+
 def test_a_run_is_live_on_each_host_of_a_directory_where_a_sync_would_delete_a_file(tmp_path: Path) -> None:
     here, there, said = tmp_path / "here", tmp_path / "there", list[str]()
     write(here, {"train.py": "1\n", "model.py": "1\n"})

@@ -106,6 +106,16 @@ def test_a_private_key_stays_on_this_machine(tmp_path: Path, first_line: str) ->
         assert tree.notes == ("key.pem is a private key: it is not sent",)
 
 
+def test_what_git_lfs_has_not_fetched_is_named(tmp_path: Path) -> None:
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"
+    write(tmp_path, {"m.bin": pointer, "n.bin": "\0" * 99, "big.bin": pointer + "x" * 4096})
+    assert read(tmp_path).notes == ()
+    write(tmp_path, {".gitattributes": "*.bin filter=lfs diff=lfs merge=lfs -text\n"})
+    assert read(tmp_path).notes == (
+        "m.bin is a pointer of Git LFS: `git lfs pull` puts the file in its place",
+    )
+
+
 def test_a_name_of_any_bytes_is_sent(tmp_path: Path) -> None:
     (tmp_path / os.fsdecode(b"caf\xe9")).write_text("x")
     git(tmp_path, "init", "-q")

@@ -23,11 +23,11 @@ def test_a_transfer_says_how_much_has_come(monkeypatch: pytest.MonkeyPatch) -> N
     with progress.reporting():
         await_line(said, "fetch: comparing files")
         progress.expect(8 << 20)
-        await_line(said, "fetch: 0 of 8 MiB received from 1 host")
+        await_line(said, "fetch: 0 B of 8.0 MiB received from 1 host")
         progress.add(3 << 20)
-        await_line(said, "fetch: 3 of 8 MiB received from 1 host")
+        await_line(said, "fetch: 3.0 MiB of 8.0 MiB received from 1 host")
         progress.add(9 << 20)  # a log has grown meanwhile
-        await_line(said, "fetch: 12 of 12 MiB received from 1 host")
+        await_line(said, "fetch: 12.0 MiB of 12.0 MiB received from 1 host")
     count = len(said)
     time.sleep(0.1)
     assert len(said) == count

@@ -87,27 +87,30 @@ def test_the_answer_of_a_path_is_not_that_of_one_which_ends_like_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "container", "typed", "fix"),
+    ("given", "resolved", "login", "fix"),
     [
-        ("titan", "", "run", "rsync -a /d/x titan:/d/; or name"),
+        ("/d/x", "/d/x", "", "copy it into the container of box, or mount it at /d; or name the path"),
+        ("/d/x/", "/d/x", "ssh box", "rsync -aR --no-implied-dirs /d/x box:/; or name the path"),
         (
-            "root@203.0.113.5:41022",
-            "docker",
-            "run",
-            'rsync -a -e "ssh -p 41022" /d/x root@203.0.113.5:/d/; or',
+            *("/d/x", "/mnt/x", "ssh -p 22 -i 'a k' root@h"),
+            """rsync -e 'ssh -p 22 -i '"'"'a k'"'"'' -a /d/x root@h:/mnt/; or""",
         ),
-        ("root@h:22", "", "run --identity-file k.pem", 'rsync -a -e "ssh -p 22 -i k.pem" /d/x root@h:/d/'),
-        ("box", "docker", "run", "copy it into the container of box, or mount it at /d; or name the path"),
+        ("../x", "/w/x", "ssh root@::1", "rsync -a ../x 'root@[::1]':/w/; or"),
+        ("./../x", "/w/x", "ssh box", "rsync -a ../x box:/w/; or"),
+        ("./x", "/w/p/x", "ssh box", "run --sync sends it with the local tree (where .gitignore leaves"),
     ],
 )
+@pytest.mark.parametrize("sync", ["none", "before", "done"])
 def test_a_path_is_brought_by_the_way_that_leads_to_the_host(
-    name: str, container: str, typed: str, fix: str
+    given: str, resolved: str, login: str, fix: str, sync: str
 ) -> None:
-    facts = replace(host(), host=name)
+    facts = replace(host(), host="box")
     assert isinstance(facts.identity, Identity)
     assert isinstance(facts.paths, tuple)
-    lacking = replace(facts.paths[0], role="input", path="/d/x", resolved="/d/x", exists=False)
-    facts = replace(facts, identity=replace(facts.identity, container=container), paths=(lacking,))
-    job = Job(args=("--data", "/d/x"), local_inputs=("/d/x",), typed=tuple(typed.split()))
-    problems = list(what_the_arguments_name_is_there({name: facts}, job))
-    assert [problem.fix.startswith(fix) for problem in problems] == [True], problems
+    lacking = replace(facts.paths[0], role="input", path=given, resolved=resolved, exists=False)
+    facts = replace(facts, identity=replace(facts.identity, container="docker"), paths=(lacking,))
+    job = Job(args=("--data", given), local_inputs=(given,), logins={"box": login} if login else {})
+    job = replace(job, receives_tree=sync == "before", tree_is_sent=sync == "done")
+    problems = list(what_the_arguments_name_is_there({"box": facts}, job))
+    said = [] if sync == "done" or (sync == "before" and given == "./x") else [True]
+    assert [problem.fix.startswith(fix) for problem in problems] == said, problems

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 
 from launcher.config.inventory import HostEntry
+from launcher.local.home import expand_home
 from launcher.transports.base import Connection, Endpoint
 from preflight.checks.message_text import quote_path
 
@@ -43,9 +44,9 @@ def format_ssh_command(words: Iterable[str], argv: Iterable[str]) -> str:
 def format_login(connection: Connection) -> str:
     """Return the `ssh OPTIONS HOST` of a connection, which rsync can take, else the host's name."""
     line = connection.command_line(())
-    words = shlex.split(line)
+    words = [str(expand_home(word)) if word.startswith("~") else word for word in shlex.split(line)]
     is_login = words[:1] == ["ssh"] and all(word[:1] == "-" for word in words[1:-1:2])  # and no command
-    return line if is_login else connection.name
+    return shlex.join(words) if is_login else connection.name
 
 
 def format_ssh_copy_id(endpoint: Endpoint) -> str:
