@@ -35,7 +35,7 @@ _LEVEL = 6
 def pack_client() -> str:
     """Return the files as compressed JSON {path: text}, in ASCII."""
     data = json.dumps(dict(_files())).encode()
-    return base64.b85encode(zlib.compress(data, _LEVEL)).decode()
+    return base64.b64encode(zlib.compress(data, _LEVEL)).decode()
 
 
 def _files() -> Iterator[tuple[str, str]]:

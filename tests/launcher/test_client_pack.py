@@ -34,7 +34,7 @@ NOT_INSTALLED = {
 @pytest.fixture(scope="module")
 def packed() -> dict[str, str]:
     """Return the texts by the names of the modules that they hold."""
-    files = json.loads(zlib.decompress(base64.b85decode(pack_client())))
+    files = json.loads(zlib.decompress(base64.b64decode(pack_client())))
     return {name[:-3].replace("/", ".").removesuffix(".__init__"): text for name, text in files.items()}
 
 

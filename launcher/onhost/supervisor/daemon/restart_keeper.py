@@ -167,7 +167,7 @@ class RestartKeeper:
 def unpack(path: str, place: str) -> None:
     """Write the files of a client.pack below a directory. Raises OSError, and ValueError for what is none."""
     with open(path, "rb") as file:
-        files = json.loads(zlib.decompress(base64.b85decode(file.read())))
+        files = json.loads(zlib.decompress(base64.b64decode(file.read())))
     for name, text in files.items():
         target = os.path.normpath(os.path.join(place, name))
         if not target.startswith(place + os.sep):
