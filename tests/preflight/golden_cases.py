@@ -3,7 +3,7 @@
 import json
 import pickle
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +40,9 @@ class Case:
         says: list[dict[str, str]] = self.data.get("says", [])
         return says
 
-    def judge(self) -> tuple[Finding, ...]:
-        """Run all checks of the case's scope and return all findings."""
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """All findings of all checks of the case's scope."""
         job = make_job(self.data.get("job", {}))
         expect = Expect(**_tuples(self.data.get("expect", {})))
         allowed = _tuples({"gpus": self.data.get("allowed", "all")})["gpus"]
@@ -65,7 +66,7 @@ class Case:
 
     def said(self) -> list[Finding]:
         """Return what the check of this case says."""
-        return [finding for finding in self.judge() if finding.code == self.code]
+        return [finding for finding in self.findings if finding.code == self.code]
 
 
 @cache

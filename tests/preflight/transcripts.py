@@ -88,7 +88,7 @@ def _value(value: object) -> str:
 def case_transcript(case: Case) -> str:
     """Return every finding of a case, those of other checks too."""
     rows = []
-    for each in case.judge():
+    for each in case.findings:
         flags = [name for name in ("gate", "ignored") if getattr(each, name)]
         rows.append(
             " ".join([each.code, each.severity.value, *flags, *each.hosts, f"{each.subject}:", each.message])
