@@ -119,7 +119,9 @@ def chain(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Chain]:
         finally:
             client.kill()
             for path in (user.home / "state").glob("gpulaunch/runs/*/[!.]*/"):
-                user.gpulaunch("stop", "--now", path.name)
+                decided = read_next(str(path)).get("state") in (None, *next_start.OVER)
+                if not decided or read_state(str(path)).get("phase") != "ended":
+                    user.gpulaunch("stop", "--now", path.name)
 
 
 def restarter_of(run_dir: Path) -> int:
