@@ -99,8 +99,7 @@ $(VENV)/.train: pyproject.toml | $(BIN)/python
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	@echo "installing gpulaunch, a training environment and what its tests need into $(VENV) (once; a few minutes)"
 	@.ci/get-torch $(BIN)/python
-	@$(PIP) install --no-compile -e '.[dev,train]'
-	@.ci/get-deepspeed $(BIN)/python
+	@.ci/get-deepspeed $(BIN)/python & $(PIP) install --no-compile -e '.[dev,train]'; status=$$?; wait; exit $$status
 	@touch $@ $(VENV)/.train
 
 $(VENV)/.docs: pyproject.toml | $(BIN)/python
