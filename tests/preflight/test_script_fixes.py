@@ -15,6 +15,11 @@ FIXES: dict[str, tuple[str, str, str]] = {
         "model, optimizer, loader, scheduler = accelerator.prepare(model, optimizer, loader, scheduler)",
         "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)",
     ),
+    "R416": (
+        "run_of_rank_0_that_all_log_to",
+        "            wandb.log(",
+        "            if wandb.run is not None:\n                wandb.log(",
+    ),
     "R415": (
         "exchange_decided_after_the_forward",
         "x, y = next(loader)",

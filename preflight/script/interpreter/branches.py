@@ -28,6 +28,7 @@ from preflight.script.interpreter.scaled_branches import enter_branch, leave_bra
 from preflight.script.interpreter.state import Meet, State, merge_states
 from preflight.script.interpreter.values import NONE, Const, RankValue, Value, as_bool, join, may_be_rank
 
+FIRST, FIRST_OF_SOME = "branch of rank 0", "branch of rank 0 that some ranks come to"  # notes
 OF_RANKS = frozenset({RANK_0, OTHER_RANKS, BY_RANK})
 
 
@@ -52,7 +53,9 @@ def read_if(it: Interpreter, node: ast.If) -> None:
     enter_branch(it, node.test, holds=True)
     outer_guard = it.guard
     it.guard = it.place(node) if there == RANK_0 else outer_guard
-    it.of_first.update([id(node)] if there == RANK_0 else ())
+    if there == RANK_0:
+        it.of_first.add(id(node))
+        it.note(FIRST if OF_RANKS.isdisjoint(it.contexts) else FIRST_OF_SOME, it.place(node))
     _execute_in(it, node.body, there, maybe)
     taken, it.state = it.state, other
     enter_branch(it, node.test, holds=False)

@@ -99,10 +99,15 @@ def open_by_form(it: Interpreter, name: str, call: Call) -> Value | None:
     return _open(it, call) if opens else None
 
 
-def _remove(it: Interpreter, call: Call) -> Value:
-    """os.remove(path), which stops where another rank has been first."""
-    note_write(it, call, call.get("path", 0), "removal", opened=True)
-    return NONE
+def _removes(what: str) -> CallModel:
+    """Return the model of a function that stops where another rank has removed, or moved, that before."""
+
+    def model(it: Interpreter, call: Call) -> Value:
+        if as_bool(call.get("ignore_errors", 1 if what == "tree" else None) or FALSE) is False:
+            note_write(it, call, call.get("path", 0) or call.get("src"), what, opened=True)
+        return NONE
+
+    return model
 
 
 def _retrieve(it: Interpreter, call: Call) -> Value:
@@ -136,7 +141,8 @@ CALLS: dict[str, CallModel] = {
     **dict.fromkeys(_OPENERS, _open),
     **dict.fromkeys(_FIRST, _writes(0)),
     **dict.fromkeys(_SECOND, _writes(1)),
-    **dict.fromkeys(("os.remove", "os.unlink"), _remove),
+    **dict.fromkeys(("os.remove", "os.unlink", "os.rename"), _removes("removal")),
+    "shutil.rmtree": _removes("tree"),
     "urllib.request.urlretrieve": _retrieve,
     "os.mkdir": _make_folder,
     "os.makedirs": _make_folder,

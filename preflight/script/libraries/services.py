@@ -37,6 +37,7 @@ def init_trackers(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
 
 
 def _wandb_init(it: Interpreter, call: Call) -> Value:
+    it.emit(call.event("run", None, "init"))
     mode = call.get("mode")
     online = mode is None or all(as_text(item) == "online" for item in list_values(mode))
     if online and not call.open and not _WITHOUT_KEY.search(ast.unparse(call.node)):
@@ -44,4 +45,13 @@ def _wandb_init(it: Interpreter, call: Call) -> Value:
     return UNKNOWN
 
 
-CALLS: dict[str, CallModel] = {"wandb.init": _wandb_init, "datasets.load_dataset": load_from_hub}
+def _wandb_log(it: Interpreter, call: Call) -> Value:
+    it.emit(call.event("run", None, "log"))
+    return UNKNOWN
+
+
+CALLS: dict[str, CallModel] = {
+    "wandb.init": _wandb_init,
+    "wandb.log": _wandb_log,
+    "datasets.load_dataset": load_from_hub,
+}

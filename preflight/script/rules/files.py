@@ -54,8 +54,12 @@ _SAID = {
         "os.makedirs(..., exist_ok=True)",
     ),
     "removal": (
-        "every rank removes this file, and all but the first find that it is gone",
+        "every rank removes or renames this, and all but the first find that it is gone",
         "if {first}: before it, or pathlib.Path(...).unlink(missing_ok=True)",
+    ),
+    "tree": (
+        "every rank removes this folder, and stops at files that another has removed before",
+        "if {first}: before it, and torch.distributed.barrier() behind it",
     ),
     "download": (
         "every rank downloads this into one place, at the first run",
@@ -76,8 +80,8 @@ def one_file_of_every_rank(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
     then. What FSDP or DeepSpeed gathers, all ranks gather and rank 0 writes. Files that are opened to be
     written, arrays and tables count as weights do, where the path is known to be the same on every rank. So
     do datasets of torchvision and torchaudio with download=True, unless rank 0 comes first: the others read
-    half of an archive, or one of two writers. So does urlretrieve(); of a file that all remove, all but the
-    first stop at what is gone.
+    half of an archive, or one of two writers. So does urlretrieve(); of a file that all remove or rename, all
+    but the first stop at what is gone, and shutil.rmtree() of all meets files that are gone at any moment.
     Source: torch.distributed's tutorials: rank 0 saves; Python's os.makedirs; torchvision/datasets/utils.py,
     which downloads into the file's own place.
     """
@@ -91,7 +95,7 @@ def one_file_of_every_rank(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
             it.held_back.setdefault("R405", []).append(replace(hit, level=level))
     elif event.name != "end":
         if event.name == "process group" and event.call and MAYBE not in it.contexts:
-            tests = (ast.unparse(test) for test in _tests_around(it, event.call.node) if test)
+            tests = (ast.unparse(test) for test in tests_around(it, event.call.node) if test)
             it.note(_GROUP, *([] if any("__name__" not in test for test in tests) else [event.place]))
         by_launch = event.name != "train" or (it.target.processes or 1) > 1
         if by_launch and it.contexts.count(SPAWNED) + it.contexts.count(UNCALLED) == 0:
@@ -114,19 +118,15 @@ def _of_all(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
         return
     if event.what == "download" and _comes_after_others(it):
         return
-    around = list(_tests_around(it, event.call.node))
-    if any(_is_of_rank_0(it, test) for test in around if test is not None):
-        return
-    asked = (*it.tests, *(test for test in around if test is not None))
-    attributes = {part.attr for test in asked for part in walk(test) if isinstance(part, ast.Attribute)}
-    find, files = it.sources.parser.find_by_kind, it.sources.files() if attributes else ()
-    if any(not attributes.isdisjoint(find(_set_by_rank, each.tree)) for each in files):
+    around = list(tests_around(it, event.call.node))
+    if may_be_of_rank_0(it, around):
         return
     if event.values.get("opened") != TRUE and _in_memory(it, event.call.node):
         return
     if event.what in _SAID:
         tests = " ".join("exists" if test is None else ast.unparse(test) for test in around)
-        level = Level.INFO if SUPPRESS in it.contexts or re.search(_EXISTS, tests) else Level.WARNING
+        late = event.what != "tree" and re.search(_EXISTS, tests)  # which takes too long to be by chance
+        level = Level.INFO if SUPPRESS in it.contexts or None in around or late else Level.WARNING
         message, fix = _SAID[event.what]
         yield RuleHit(event.place, message, fix.format(first=_first_rank(it)), level)
         return
@@ -137,6 +137,18 @@ def _of_all(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     elif event.what == "result" and any(as_text(item) is None for item in list_values(event.values["path"])):
         level, message = Level.INFO, f"{message}, unless the path does"  # of weights it seldom does
     yield RuleHit(event.place, message, f"if {_first_rank(it)}: before it", level)
+
+
+def may_be_of_rank_0(it: Interpreter, around: list[ast.expr | None]) -> bool:
+    """Whether conditions around a call, those of its function or of callers, may hold on rank 0 alone."""
+    tests = [test for test in around if test is not None]
+    if any(_is_of_rank_0(it, test) for test in tests):
+        return True
+    attributes = {
+        part.attr for test in (*it.tests, *tests) for part in walk(test) if isinstance(part, ast.Attribute)
+    }
+    find, files = it.sources.parser.find_by_kind, it.sources.files() if attributes else ()
+    return any(not attributes.isdisjoint(find(_set_by_rank, each.tree)) for each in files)
 
 
 def _comes_after_others(it: Interpreter) -> bool:
@@ -162,7 +174,7 @@ def _is_of_kernel(path: Value) -> bool:
     return path == ExternalName("os.devnull") or _OF_KERNEL.match(as_text(path) or "") is not None
 
 
-def _tests_around(it: Interpreter, node: ast.Call) -> Iterator[ast.expr | None]:
+def tests_around(it: Interpreter, node: ast.Call) -> Iterator[ast.expr | None]:
     """Yield the conditions around a call, in the function that holds it; a `try`, of what exists, is None."""
     for each in it.nodes:
         if not isinstance(each, (ast.If, ast.While, ast.Try)):
@@ -200,7 +212,8 @@ def _set_by_rank(kinds: ByKind) -> set[str]:
 
 def _may_differ(value: Value) -> bool:
     """Whether a value may be another on other ranks: it is by rank, not known, or None on some path."""
-    return any(isinstance(item, (RankValue, Unknown)) or item == NONE for item in list_values(value))
+    may_be = (NONE, ExternalName("wandb.run"))
+    return any(isinstance(item, (RankValue, Unknown)) or item in may_be for item in list_values(value))
 
 
 def _is_of_an_item(it: Interpreter, node: ast.Call) -> bool:

@@ -280,17 +280,31 @@ def _twice(it: Interpreter, place: CodeLocation, holder: HeapObject, name: str) 
         yield RuleHit(place, _TWICE, fix, Level.ERROR, related)
 
 
-@rule("R409", "scaler step")
-def plain_scaler_of_a_sharded_model(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
-    """A plain GradScaler steps a model that FullyShardedDataParallel shards.
+@rule("R409", "scaler step", "clip")
+def own_shards_for_all(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """A plain GradScaler, or torch's clip_grad_norm_, for a model that FullyShardedDataParallel shards.
 
-    Each rank looks for infinities in its own shards only. One that finds some leaves out the step that the
-    others take, and halves its scale: the shards no longer are those of one model. Nothing raises. bf16 needs
-    no scaler at all, and with fully_shard (FSDP2) the plain one asks all ranks.
-    Source: torch.distributed.fsdp.sharded_grad_scaler; reproduced on two gloo ranks with torch 2.13.
+    Each rank looks at its own shards only. A scaler that finds infinities leaves out the step that the others
+    take, and halves its scale; clipping makes the shards smaller by a norm that is another on each rank, and
+    smaller than that of all gradients. Nothing raises. bf16 needs no scaler at all, and with fully_shard
+    (FSDP2) the plain scaler and clip_grad_norm_ ask all ranks.
+    Source: torch.distributed.fsdp: sharded_grad_scaler, FullyShardedDataParallel.clip_grad_norm_; reproduced
+    on two gloo ranks with torch 2.13.
     """
+    if it.target.processes == 1:
+        return
+    if event.name == "clip":
+        given = event.values.get("models", NONE)
+        asked = any(_ASKS_WRAPPER.search(ast.unparse(test)) for test in it.tests)
+        clipped = given.items if isinstance(given, Seq) and event.call else ()
+        sharded = any(it.attr(model, "gathers") == TRUE for model in clipped if isinstance(model, Ref))
+        if sharded and not asked and event.call and "norm" in get_last_name(event.call.node):
+            message = "this clips by the norm of the rank's own shards only, another on each rank"
+            fix = "clip_grad_norm_(...) of the FullyShardedDataParallel model itself"
+            yield RuleHit(event.place, message, fix, Level.WARNING)
+        return
     scaler = it.thing(event.ref)
-    if scaler is None or it.target.processes == 1 or as_bool(scaler.get("enabled")) is not True:
+    if scaler is None or as_bool(scaler.get("enabled")) is not True:
         return
     if scaler.get("of_all") == TRUE:
         return
@@ -300,3 +314,6 @@ def plain_scaler_of_a_sharded_model(it: Interpreter, event: ScriptEvent) -> Iter
         message = "this scaler looks for infinities in the rank's own shards only, and ranks part"
         fix = "ShardedGradScaler() of torch.distributed.fsdp.sharded_grad_scaler, or bf16 without a scaler"
         yield RuleHit(scaler.place, message, fix, Level.WARNING, (event.place,))
+
+
+_ASKS_WRAPPER = re.compile(r"(?i)fsdp|shard|clip_grad")

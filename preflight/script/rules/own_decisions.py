@@ -16,6 +16,7 @@ from preflight.script.rules.own_measures import (
     is_measured_by,
     is_of_parts,
     list_number_names,
+    list_stores,
 )
 from preflight.script.source import list_names
 from preflight.script.syntax_trees import walk
@@ -199,12 +200,35 @@ def _stored_by(nodes: Sequence[ast.AST]) -> dict[int, tuple[list[str], ast.expr 
     return {id(node): _stored(node) for node in nodes if isinstance(node, _STORES)}
 
 
-def _is_model(it: Interpreter, func: ast.expr) -> bool:
+def _is_model(it: Interpreter, func: ast.expr, depth: int = 2) -> bool:
+    """Whether what is called is a model, or a function of the script that gives what a model gave."""
+    own = it.functions_named([get_last_name(func)]) if depth else []
     while isinstance(func, ast.Attribute):
         if it.kind(it.evaluate(func)) in ("model", "engine"):
             return True
         func = func.value
-    return isinstance(func, ast.Name) and it.kind(it.evaluate(func)) in ("model", "engine")
+    if isinstance(func, ast.Name) and it.kind(it.evaluate(func)) in ("model", "engine"):
+        return True
+    calls = it.sources.parser.find(_list_returned_calls, own[0]) if len(own) == 1 else ()
+    return any(_is_model(it, call.func, depth - 1) for call in calls)
+
+
+def _list_returned_calls(nodes: Sequence[ast.AST]) -> list[ast.Call]:
+    """Return the calls that make the one value that a function returns."""
+    stores = list_stores(nodes)
+    pending = [node.value for node in nodes if type(node) is ast.Return and node.value]
+    if len(pending) != 1 or isinstance(pending[0], ast.Tuple):
+        return []
+    calls, seen = list[ast.Call](), set[str]()
+    for expr in pending:  # which grows
+        parts = walk(expr)
+        if any(map(_ALIKE.search, list_names(parts))):
+            return []
+        calls += [part for part in parts if type(part) is ast.Call]
+        names = [name for name in list_number_names(expr) if name not in seen]
+        seen.update(names)
+        pending += [value for name in names for value, _ in stores.get(name, ())]
+    return calls
 
 
 def _is_flag_of_first(it: Interpreter, name: str) -> bool:

@@ -194,7 +194,7 @@ class _Trace:
         return False
 
     def _stores(self, name: str) -> list[tuple[ast.expr, ast.AST]]:
-        return self._it.sources.parser.find(_stores_of, self._function).get(name, [])
+        return self._it.sources.parser.find(list_stores, self._function).get(name, [])
 
     def _tests_around(self, at: ast.AST) -> list[ast.expr]:
         """Return the conditions under which a statement of a loop is reached."""
@@ -282,7 +282,7 @@ class _Trace:
 _STORES = frozenset({ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr})
 
 
-def _stores_of(nodes: Sequence[ast.AST]) -> dict[str, list[tuple[ast.expr, ast.AST]]]:
+def list_stores(nodes: Sequence[ast.AST]) -> dict[str, list[tuple[ast.expr, ast.AST]]]:
     """Return what each name of a function is given, and where: what is put into it too."""
     stores: dict[str, list[tuple[ast.expr, ast.AST]]] = {}
     for node in nodes:

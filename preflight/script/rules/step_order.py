@@ -22,6 +22,7 @@ from preflight.script.interpreter.values import (
 from preflight.script.rules.method_calls import group_calls, note_call
 from preflight.script.rules.own_names import step_at
 from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.syntax_trees import walk
 
 _QUIET = (
     r"zero_grad|step(?=\(\w*\))|update(?=\(\d*\))|unscale_|clip_grad_\w+|(?:master_)?parameters|no_grad|is\w*"
@@ -34,24 +35,32 @@ _MAY_MAKE = re.compile(rf"\.grad\b|[\])]\(|\b(?:def|class)\b|\b(?!(?:{_QUIET})\(
 
 @rule("P135", "backward", "scaled", "zero grad", "step", "scaler step")
 def gradients_dropped(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
-    """optimizer.zero_grad() between backward() and step().
+    """optimizer.zero_grad() between backward() and step(), or in each turn where some turns step.
 
     The step has no gradients: without a scaler the weights stay as they are, and the loss never falls; a
-    scaler stops with "No inf checks were recorded for this optimizer".
+    scaler stops with "No inf checks were recorded for this optimizer". Where each turn drops them, a step in
+    every eighth turn has the gradients of one, and the seven others are computed for nothing.
     Source: torch's documentation of optimizers; reproduced with torch 2.13.
     """
     if event.name in ("backward", "scaled"):
+        made = Const("of some turns") if it.tests else TRUE
         for number, thing in it.state.heap.items():
-            if thing.kind == "optimizer" and thing.get("gradients") != TRUE:  # a change copies
-                it.change(number, gradients=TRUE)
+            if thing.kind == "optimizer" and thing.get("gradients") != made:  # a change copies
+                it.change(number, gradients=made)
         return
     ref = event.values.get("optimizer") if event.name == "scaler step" else Ref(event.ref or 0)
     if not isinstance(ref, Ref):
         return
     before = it.attr(ref, "gradients")
     if event.name == "zero grad":
-        it.change(ref.id, gradients=Dtype("dropped", event.place) if before == TRUE else NONE)
+        left = Dtype("dropped", event.place)
+        it.change(
+            ref.id,
+            gradients=left if isinstance(before, Const) and before != NONE else NONE,
+            emptied=NONE if it.tests else left,
+        )
         return
+    yield from _emptied_in_each_turn(it, event, ref)
     it.change(ref.id, gradients=NONE)
     dropped = before.place if isinstance(before, Dtype) else None
     closure = event.name == "step" and event.call and (event.call.args or event.call.kwargs)
@@ -63,6 +72,20 @@ def gradients_dropped(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
         yield RuleHit(
             dropped, message, "zero_grad() after step(), or before backward()", Level.ERROR, (event.place,)
         )
+
+
+def _emptied_in_each_turn(it: Interpreter, event: ScriptEvent, optimizer: Ref) -> Iterator[RuleHit]:
+    emptied, loop = it.attr(optimizer, "emptied"), it.loops[-1] if it.loops else None
+    place = emptied.place if isinstance(emptied, Dtype) else None
+    if place is None or loop is None or loop.number or it.attr(optimizer, "gradients") != TRUE:
+        return
+    turns = [part for test in it.tests for part in walk(test) if type(part) is ast.BinOp]
+    some = [part.right for part in turns if type(part.op) is ast.Mod]
+    inside = place.path == loop.place.path == event.place.path and loop.place.line < place.line
+    if inside and len(some) == 1 and it.evaluate(some[0]) != Const(1):
+        message = "this drops the gradients of each turn, and some turns only make a step"
+        fix = "zero_grad() behind step(), under its condition"
+        yield RuleHit(place, message, fix, Level.WARNING, (event.place,))
 
 
 _STEPS = "steps without zero_grad"
