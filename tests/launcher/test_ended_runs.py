@@ -43,10 +43,12 @@ def home(tmp_path: Path) -> Iterator[Home]:
 
 def test_a_late_attach_tells_what_was_and_changes_nothing_of_it(home: Home) -> None:
     home.launch(LONG)
+    record = home.home / ".local/state/gpulaunch/launches" / f"{RUN}.json"
     unnamed = home.gpulaunch("stop")  # without a terminal to ask on
     assert (unnamed.returncode, f"fix: gpulaunch stop {RUN}\n" in unnamed.stderr) == (2, True), unnamed.stderr
     stopped = home.gpulaunch("stop", RUN, "--grace", "5")
     assert stopped.returncode == 0, stopped.stderr
+    assert json.loads(record.read_text())["over"], "ps asks its host for it no more"
     state = json.loads((home.runs / RUN / "state.json").read_text())
     time.sleep(2.0)  # what is told later must not be stretched by it
     texts = []
