@@ -18,7 +18,7 @@ from tests.failures.kinds import KINDS
 from tests.failures.provoke import provoke
 from tests.field_notes.ranks import shimmed
 from tests.preflight.diagnosis_logs import HITS, LOGS, OTHERS, blocks, messages, near_misses, recorded
-from tests.preflight.transcripts import changed_transcripts
+from tests.preflight.transcripts import changed_transcripts, diagnose_once
 
 JUDGED = blocks("judged.txt")
 RECORDED = recorded()
@@ -27,14 +27,14 @@ RECORDED = recorded()
 @pytest.mark.parametrize(("heading", "log"), HITS, ids=[heading for heading, _ in HITS])
 def test_every_row_is_named_for_the_log_that_it_is_made_for(heading: str, log: str) -> None:
     code, slug = heading.split()
-    found = diagnose(log)
+    found = diagnose_once(log)
     assert (found.verdict, found.causes[0].code) == (slug, code)
 
 
 @pytest.mark.parametrize(("heading", "log"), JUDGED, ids=[heading for heading, _ in JUDGED])
 def test_a_cause_is_named_as_surely_as_its_log_allows(heading: str, log: str) -> None:
     code, slug, confidence = heading.split()[:3]
-    found = diagnose(log)
+    found = diagnose_once(log)
     assert (found.causes[0].code, found.verdict, found.causes[0].confidence) == (code, slug, confidence)
 
 
@@ -122,12 +122,12 @@ def test_codes_are_unique() -> None:
 
 @pytest.mark.parametrize(("heading", "log"), OTHERS, ids=[heading for heading, _ in OTHERS])
 def test_composed_and_healthy_logs(heading: str, log: str) -> None:
-    assert diagnose(log).verdict == heading.split(maxsplit=1)[0]
+    assert diagnose_once(log).verdict == heading.split(maxsplit=1)[0]
 
 
 @pytest.mark.parametrize(("slug", "path"), RECORDED, ids=[path.stem for _, path in RECORDED])
 def test_recorded_failures(slug: str, path: Path) -> None:
-    assert diagnose(path.read_text(encoding="utf-8")).verdict == slug
+    assert diagnose_once(path.read_text(encoding="utf-8")).verdict == slug
 
 
 def test_a_message_is_known_with_a_traceback_and_alone() -> None:
@@ -186,7 +186,7 @@ def test_most_logs_that_others_recorded_are_named_by_their_first_cause() -> None
     for name, slug, _, cause, *_ in rows:
         wanted = BENIGN if cause.startswith("no failure") else slug
         logs.append((wanted, (EXTRA_LOGS / name).read_bytes().decode("utf-8", "replace")))
-    assert sum(diagnose(log).verdict == wanted for wanted, log in logs) >= 0.97 * len(logs)
+    assert sum(diagnose_once(log).verdict == wanted for wanted, log in logs) >= 0.97 * len(logs)
 
 
 def test_several_logs_are_put_in_order_by_their_times() -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from preflight.checks.runner import load_checks
 from preflight.diagnosis.diagnose import diagnose
+from preflight.diagnosis.result import Diagnosis
 from preflight.diagnosis.signatures.table import find_signature
 from preflight.facts.script import CodeLocation, ScriptAnalysis, ScriptParser
 from preflight.script.analyze import analyze_script
@@ -97,9 +98,13 @@ def case_transcript(case: Case) -> str:
     return "\n".join(rows)
 
 
-def log_transcript(log: str) -> str:
+diagnose_once = cache(diagnose)
+"""For whole logs, which several tests diagnose."""
+
+
+def log_transcript(log: str, find: Callable[[str], Diagnosis] = diagnose) -> str:
     """Return the verdict on a log, the causes with place, command and evidence, and the harmless warnings."""
-    found = diagnose(log)
+    found = find(log)
     rows = [found.verdict]
     for cause in found.causes:
         whose = f"rank {cause.rank}{cause.host and f' of {cause.host}'}"
@@ -148,7 +153,7 @@ def _made(changes: dict[str, Callable[[], str]]) -> dict[str, str]:
 WRITTEN: dict[str, Callable[[], dict[str, str]]] = {
     "scripts": _findings,
     "readings": lambda: {heading: reading_transcript(text) for heading, text in scripts().items()},
-    "logs": lambda: {key: log_transcript(log) for key, log in whole_logs().items()},
+    "logs": lambda: {key: log_transcript(log, diagnose_once) for key, log in whole_logs().items()},
     "log_changes": lambda: _made(log_changes()),
     "cases": lambda: {str(case): case_transcript(case) for case in all_cases()},
     "limits": lambda: {code: limits_transcript(code) for code in sorted(load_checks())},
