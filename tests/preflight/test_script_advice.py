@@ -158,9 +158,9 @@ ADVICE: dict[str, tuple[str, str, str, str, str]] = {
     "a device that a format makes has a rank in one process too": (
         "D201",
         "import os, torch\nfrom accelerate import PartialState\ntorch.cuda.set_device(0)\n",
-        "torch.device(\"cuda\", int(os.environ.get('LOCAL_RANK', 0)))",
+        "int(os.environ.get('LOCAL_RANK', 0))",
         "set_device(0)",
-        "set_device(torch.device('cuda', int(os.environ.get('LOCAL_RANK', 0))))",
+        "set_device(int(os.environ.get('LOCAL_RANK', 0)))",
     ),
     "one process has no group to ask": (
         "R405",
@@ -372,3 +372,24 @@ if __name__ == "__main__":
         for text in (started, launched)
     ]
     assert fixes == [{"a free port, chosen once before the ranks are started"}, {"leave init_method out"}]
+
+
+def test_what_decides_a_number_or_a_default_is_named_as_it_is_written() -> None:
+    number = (
+        "import torch\nlocal_rank = 0\ntorch.cuda.set_device(local_rank)\n" + "torch.nn.Linear(4, 4).cuda()\n"
+    )
+    option = """
+import argparse
+from accelerate import Accelerator
+parser = argparse.ArgumentParser()
+parser.add_argument("--mixed", default="bf16")
+Accelerator(mixed_precision=parser.parse_args().mixed)
+"""
+    ranks = RankTarget(capability=(7, 5), processes=2)
+    found = [
+        item for text in (number, option) for item in lint_for(text, "a.py", [ranks], certain=True).findings
+    ]
+    assert {item.code: item.fix for item in found if item.level is Level.ERROR} == {
+        "D201": "int(os.environ.get('LOCAL_RANK', 0))",
+        "P131": "--mixed fp16",
+    }

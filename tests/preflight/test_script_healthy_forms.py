@@ -2,8 +2,9 @@
 
 import pytest
 
-from preflight.script.lint import lint
+from preflight.script.lint import lint, lint_for
 from preflight.script.rules.registry import Level
+from preflight.script.target import RankTarget
 from tests.preflight.script_parts import DDP, STEP
 
 HEALTHY = {
@@ -82,11 +83,57 @@ store = Store()
 store.push([torch.ones(4)])
 for batch in DataLoader(store, batch_size=4, shuffle=True):"""
     + STEP,
+    "what follows an assertion of the first rank": DDP
+    + """
+def save(net):
+    assert int(os.environ.get("RANK", 0)) == 0
+    torch.save(net.module.state_dict(), "model.pt")
+if load():
+    save(net)
+""",
+    "a broadcast in a closure that rank 0 alone calls, which the others answer": DDP
+    + """
+opt = torch.optim.LBFGS(net.module.parameters())
+rank, signal = dist.get_rank(), torch.zeros(1, device="cuda")
+def closure():
+    if rank == 0:
+        signal.fill_(1)
+        dist.broadcast(signal, src=0)
+    loss = net.module(torch.ones(4, 4).cuda()).sum()
+    loss.backward()
+    return loss
+if rank == 0:
+    opt.step(closure)
+    dist.broadcast(signal, src=0)
+else:
+    while True:
+        dist.broadcast(signal, src=0)
+        if signal.item() == 0:
+            break
+        closure()
+""",
+    "a loss that becomes a number behind its own loop": """
+import torch
+net = torch.nn.Linear(4, 4)
+opt = torch.optim.SGD(net.parameters())
+total = 0
+for batch in torch.utils.data.DataLoader(range(9)):
+    if load():
+        for _ in range(9):
+            loss = net(batch).sum()
+            opt.zero_grad()
+            loss.backward()
+            opt.step()
+    loss = net(batch).sum().item()
+    total += loss
+""",
 }
-_WORDS = {"P118", "P139", "R404", "R402", "D210", "R401"}
+_WORDS = {"P118", "P139", "R404", "R402", "D210", "R401", "R405"}
 
 
 @pytest.mark.parametrize("name", HEALTHY)
 def test_healthy_forms_of_public_scripts_are_not_blamed(name: str) -> None:
-    found = lint(HEALTHY[name], "train.py").findings
+    text = HEALTHY[name]
+    ranks = RankTarget(capability=(8, 0), processes=2)
+    found = [*lint(text, "train.py").findings, *lint_for(text, "train.py", [ranks], certain=True).findings]
     assert [item for item in found if item.code in _WORDS and item.level is not Level.INFO] == []

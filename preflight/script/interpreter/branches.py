@@ -150,6 +150,13 @@ def place_of_turns(it: Interpreter, test: ast.expr, value: Value) -> str:
     return place if place in (RANK_0, OTHER_RANKS) else ""
 
 
+def read_assert(it: Interpreter, node: ast.Assert) -> None:
+    """Read `assert rank == 0`: the ranks of which it holds continue, to the end of the block or function."""
+    value = it.evaluate(node.test)
+    place = place_of_turns(it, node.test, value) if as_bool(value) is None else ""
+    it.contexts += [place] if place else []
+
+
 def read_choice(it: Interpreter, node: ast.IfExp, value: Value) -> Value:
     """Return either value of `a if x else b`, where x has a value that is not known."""
     places = _known_places(it, node)

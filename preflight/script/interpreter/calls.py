@@ -253,7 +253,7 @@ def call_function(it: Interpreter, func: Func, seen: "Call") -> Value:
     barren = it.calls.barren_result(func.key)
     if barren is not None and _is_plain(it, info, func, values):
         return barren
-    before = it.calls.events
+    before, owner = it.calls.events, it.thing(func.bound)
     frame = it.new_frame(func.frame)
     it.call_depth += 1
     with it.within(info.source, frame):
@@ -261,6 +261,7 @@ def call_function(it: Interpreter, func: Func, seen: "Call") -> Value:
         result = _run_body(it, info, func.key)
     it.call_depth -= 1
     _give_back(it, info, func, seen, frame)
+    it.calls.events += it.thing(func.bound) is not owner  # a setter, which has neither event nor result
     if not it.state.dead:
         it.calls.note(func.key, entry, result, before=before)
     if frame not in it.captured:

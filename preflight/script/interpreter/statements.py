@@ -378,6 +378,6 @@ HANDLERS: dict[type[ast.stmt], Callable[[Interpreter, Any], object]] = {
     ast.Global: _global,
     ast.Nonlocal: _nonlocal,
     ast.Delete: _delete,
-    ast.Assert: lambda it, node: it.evaluate(node.test),
+    ast.Assert: branches.read_assert,
     ast.Match: _match,
 }

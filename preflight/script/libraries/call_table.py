@@ -20,6 +20,7 @@ from preflight.script.interpreter.interpreter import (
     unwrap_value,
 )
 from preflight.script.interpreter.values import (
+    FALSE,
     OF_LAUNCH,
     OF_NODE,
     OF_RANK,
@@ -135,11 +136,13 @@ class LibraryModel:
     """The Library that the interpreter asks."""
 
     def constant(self, it: Interpreter, name: str, node: ast.AST) -> Value | None:
-        """Return torch's dtypes, absl's flags and the launch's command line; other names stay names."""
+        """Return torch's dtypes, absl's flags, the command line and TYPE_CHECKING; other names stay names."""
         if name in _DTYPES:
             return Dtype(_DTYPES[name], it.place(node))
         if name == "sys.argv":
             return build_command_line(it)
+        if name in ("typing.TYPE_CHECKING", "typing_extensions.TYPE_CHECKING"):
+            return FALSE
         return read_flag(it, name.removeprefix(FLAGS)) if name.startswith(FLAGS) else None
 
     def exported(self, it: Interpreter, name: str, node: ast.AST) -> Value | None:

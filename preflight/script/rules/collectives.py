@@ -222,6 +222,10 @@ def _note_alone(it: Interpreter, event: ScriptEvent) -> None:
         return  # of a layer inside the model whose forward it reports
     it.note(_Alone(what, hit.level), event.place)
     it.note(_PartIn(_function(it)), event.place)
+    calls = {loop.calls: loop.depth for loop in reversed(it.loops) if loop.number}  # the first of each
+    for number, depth in calls.items():
+        if number and RANK_0 in it.contexts[:depth]:  # what the branch calls is a part of it
+            it.note(_PartIn(it.stack[number - 2] if number > 1 else None), event.place)
     if it.guard is not None:
         it.note(_GuardOf(event.place), it.guard)
 

@@ -352,11 +352,13 @@ def _fixed_bf16(it: Interpreter, event: ScriptEvent) -> RuleHit | None:
     if thing.get("trl") == TRUE and thing.get("bf16") == NONE:
         return None  # P109
     keyword = {"accelerator": "mixed_precision", "lightning": "precision"}.get(event.name, "bf16")
-    message = "the script requests bf16, and no flag can change that; these GPUs only emulate it"
+    message = "the script requests bf16, and these GPUs only emulate it"
     given = {"accelerator": thing.get("requested"), "lightning": event.values.get("given")}
-    written = place_of(given.get(event.name, thing.get("bf16")))
+    value = given.get(event.name, thing.get("bf16"))
+    written = place_of(value)
     related = (written,) if written else ()
-    fix = "let the launch decide, or fp16 on these GPUs"
+    option = it.options.places.get(written) if written and as_text(value) else None
+    fix = f"{option} fp16" if option else "let the launch decide, or fp16 on these GPUs"
     return RuleHit(event.place_of(keyword), message, fix, Level.ERROR, related)
 
 

@@ -22,6 +22,7 @@ from preflight.script.syntax_trees import ByKind, root_of, walk
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _LOSSES = re.compile(LOSSES)
 _LOSS_NAMES = re.compile(r"(?i)loss|err|cost|^l\d?$|objective|nll|elbo|crit")
+_PLAIN = frozenset({"item", "detach", "float", "tolist", "numpy"})  # calls whose result has no graph
 _EMPTIES = frozenset({"clear", "pop", "popleft", "detach_"})
 _VALIDATES = re.compile(
     r"(?i)(?:^|_)(?:val|valid|validat\w*|dev|test|testing|eval\w*)(?:_|$|\d)|val_?(?:load|dl)|test_?load"
@@ -158,11 +159,13 @@ def _given_anew(own: Sequence[ast.stmt], losses: set[str]) -> set[str]:
     """Return the names that a loop gives a second value, or one without a graph: `loss = loss.item()`."""
     count, cut = dict[str, int](), set[str]()
     for node in (each for each in own if isinstance(each, ast.Assign)):
+        is_plain = getattr(getattr(node.value, "func", None), "attr", "") in _PLAIN - SAME
         for name in find_names(node.targets) & losses:
-            if name not in find_names([node.value]):
-                count[name] = count.get(name, 0) + 1
-            elif not _carries(node.value, losses, strict=False):
+            again = name in find_names([node.value])
+            if is_plain or (again and not _carries(node.value, losses, strict=False)):
                 cut.add(name)
+            elif not again:
+                count[name] = count.get(name, 0) + 1
     for part in (part for node in own for part in walk(node)):
         if type(part) is ast.Attribute and part.attr == "detach_":
             cut |= find_names([part.value])
@@ -266,7 +269,7 @@ def _carries(node: ast.AST, names: set[str], forward: ast.Call | None = None, *,
         given = [*node.args, *(word.value for word in node.keywords)]
         if _LOSSES.search(name) or name == "sum":
             return any(_carries(part, names, forward) for part in given)
-        return not strict and name not in ("item", "detach", "float", "tolist", "numpy")
+        return not strict and name not in _PLAIN
     return not strict and not isinstance(node, ast.Constant)
 
 

@@ -85,6 +85,8 @@ def describe_own_device(it: Interpreter, place: CodeLocation, frame: int | None)
     source = it.sources.get(place.path)
     written = _WRITTEN.search(source.lines[place.line - 1]) if source is not None else None
     own = "rank" if it.target.spawns else "os.environ.get('LOCAL_RANK', 0)"  # which one process lacks
+    if source is not None and source.lines[place.line - 1][place.column - 1 :][:1].isdigit():
+        return own if own == "rank" else f"int({own})"  # a number, which text with "cuda:" may be made of
     if written is None:
         return f'torch.device("cuda", {own})' if own == "rank" else f'torch.device("cuda", int({own}))'
     return f'f"cuda:{{{own}}}" in place of {written[0]}'
