@@ -35,9 +35,10 @@ _ALSO_OF_OTHERS = {
     "S50": re.compile(r"^(?:\[[EW]\d* ?.{0,60}\bsocket\.(?:cpp|hpp)\b|INFO\b)"),
     # Xids that do not say that the GPU failed.
     "S40": re.compile(rf"NVRM: Xid (?!.{{0,60}}: {build_xid_pattern(GPU_FAILED_XIDS)})"),
-    # CUDA, not torch's allocator: NCCL says so of any allocation, and page-locked host memory is CUDA's, too.
+    # CUDA, not torch's allocator: NCCL says so of any allocation, page-locked host memory is CUDA's, too,
+    # and a library that cannot allocate may be the first to meet what a kernel broke.
     "S20": re.compile(
-        r"CUDA (?:driver )?error: out of memory|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY|Failed to CUDA calloc"
+        r"CU(?:BLAS|SOLVER|DNN)_STATUS_ALLOC_FAILED|CUDA (?:driver )?error: out of memory|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY|Failed to CUDA calloc"
     ),
     # The supervisor's note: the disk was full when the rank ended, of whatever; torch: a write without errno.
     "S76": re.compile(

@@ -17,6 +17,7 @@ from preflight.diagnosis.exception_shapes import judged_exceptions
 from preflight.diagnosis.host_evidence import Context, apply_context
 from preflight.diagnosis.lines import Line, Log, read_logs
 from preflight.diagnosis.outlived_exceptions import without_ignored, without_outlived
+from preflight.diagnosis.pod_events import without_recovered
 from preflight.diagnosis.quoted_text import is_shown_text, without_samples
 from preflight.diagnosis.rank_exits import exit_candidates
 from preflight.diagnosis.result import BENIGN, NAN_LOSS, UNKNOWN, BenignWarning, Cause, Diagnosis, Evidence
@@ -60,7 +61,7 @@ def diagnose_lines(lines: Sequence[Line], context: Context | None = None) -> Dia
 
 
 def _diagnose(lines: Sequence[Line], context: Context | None, *, beside_earlier: bool) -> Diagnosis:
-    lines = without_outlived(without_ignored(without_samples(without_data_tables(lines))))
+    lines = without_outlived(without_ignored(without_samples(without_data_tables(without_recovered(lines)))))
     raised, hits = judged_exceptions(parse_exceptions(lines), find_hits(lines))
     course = RunProgress(lines)
     found = candidates(hits, raised, course)

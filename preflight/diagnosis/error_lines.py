@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from preflight import regex as re
 from preflight.diagnosis.candidate import Candidate
 from preflight.diagnosis.lines import Line
+from preflight.diagnosis.outlived_exceptions import ANSWERED
 from preflight.diagnosis.quoted_text import is_shown_text
 from preflight.diagnosis.replacements import says_instead
 from preflight.diagnosis.result import SAID_CODE, UNKNOWN
@@ -86,7 +87,7 @@ def error_lines(
         said = [
             line
             for line in _ending(said, _filled(lines))
-            if not course.outlived(line, 1) and not says_instead(line.text)
+            if not (course.outlived(line, 1) or says_instead(line.text) or _answers_on(lines, line))
         ]
     if not failed and course.done:  # as a script says, whatever the command before has said
         said = [
@@ -140,6 +141,11 @@ def _lacks_data(line: Line, course: RunProgress) -> bool:
     return (
         not course.advanced and _NOTHING_TO_READ.search(line.text) is not None and not is_harmless(line.text)
     )
+
+
+def _answers_on(lines: Sequence[Line], line: Line) -> bool:
+    """Whether a server answered others, or was shut down, behind the line."""
+    return any(ANSWERED.search(each.text) for each in lines[line.order + 1 :])
 
 
 def _filled(lines: Sequence[Line]) -> list[int]:

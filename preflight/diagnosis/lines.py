@@ -52,6 +52,9 @@ _WRAPPER = re.compile(
       | (?:[A-Z][a-z]{2}\ [\d\ ]\d\ [\d:]{8}\ )[\w.-]{1,64}\ [\w./@-]{1,64}(?:\[\d+\])?:\            # journald
       | (?:(?:ERROR|CRITICAL)|(?:DEBUG|INFO|WARNING)(?=.{16,80}?\]\ (?:\[rank\d|Traceback|\ \ |\w+(?:Error|Exception):)))\ \d\d-\d\d\ [\d:]{8}(?:\.\d+)?\ (?:\[)?[\w./]+:\d+\]\ ?  # vLLM
       | [EF]\d{4}\ [\d:.]{8,18}\ +\d+\ (?:site-packages/)?[\w./-]+:\d+\]\ (?=Traceback|\ \ \ ?|\w+(?:Error|Exception)) # glog
+      | \[\d{4}-\d\d-\d\d[T,]\ ?[\d:.+]{8,18}(?:\ UTC)?\]\ \{(?:subprocess|pod_\w+|logging_mixin|docker|ssh)\.py:\d+\}\ [A-Z]{4,8}\ -\ (?:\[base\]\ )?  # what Airflow copies
+      | [A-Z]{4,8}\t\d{4}-\d\d-\d\d\ [\d:.]{8,15}\ [+-]\d{4}\t[\w-]{1,40}\t                                 # Vertex AI
+      | \d\d:\d\d:\d\d\.\d{3}\ \|\ INFO\ +\|\ (?:Flow|Task)\ run\ '[^']{1,80}'\ -\                             # Prefect's of prints
       | std(?:err|out):\ ?                                                                            # accelerate test
       | \[\d{4}-\d\d-\d\d\ [\d:]{8}\]\ \[(?:INFO|ERROR|WARNING)\]\ (?=\[rank\d|Traceback|\ \ |\w+(?:Error|Exception):) # a parent's log
       | \d{4}-\d\d-\d\d\ [\d:]{8}(?:[.,]\d+)?\ -\ [\w.]{1,60}\ -\ [A-Z]{4,8}\ -\ (?=\[rank\d+\]:)   # a parent that logs its ranks

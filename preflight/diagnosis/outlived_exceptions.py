@@ -47,7 +47,7 @@ _OF_REQUEST = re.compile(
     r"(?:\S+ +)?Exception in ASGI application|Exception occurred during processing of request from|.{0,100}(?:\bException on /\S* \[[A-Z]+\]|\bError handling request\b|\bUncaught exception (?:GET|POST|PUT) /|\bInternal Server Error: /)"
 )
 _REFUSED = re.compile(r"\bHTTP/\d(?:\.\d)?\" [45]\d\d\b")
-_ANSWERED = re.compile(r"\bHTTP/\d(?:\.\d)?\" 2\d\d\b|\bApplication shutdown complete\b")
+ANSWERED = re.compile(r"\bHTTP/\d(?:\.\d)?\" 2\d\d\b|\bApplication shutdown complete\b")
 
 
 def without_ignored(lines: Sequence[Line]) -> Sequence[Line]:
@@ -116,7 +116,7 @@ def _is_of_request(lines: Sequence[Line], head: int) -> bool:
     """Whether a server answered others behind a request whose exception says nothing about the server."""
     shown = list(_of_traceback(lines, head))
     return first_match(lines[shown[-1]].text) is None and any(
-        _ANSWERED.search(line.text) for line in lines[shown[-1] + 1 :]
+        ANSWERED.search(line.text) for line in lines[shown[-1] + 1 :]
     )
 
 

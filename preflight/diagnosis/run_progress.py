@@ -12,7 +12,7 @@ from preflight.diagnosis.lines import RAY_WORKER, Line
 from preflight.diagnosis.quoted_text import is_shown_text
 from preflight.diagnosis.replacements import replaces_failed, says_instead
 from preflight.diagnosis.report_leads import RESULT, only_names, says_ended
-from preflight.diagnosis.run_ends import COUNTED_RUNS, FAILED, TESTS_PASSED, is_below_count
+from preflight.diagnosis.run_ends import COUNTED_RUNS, DONE, FAILED, TESTS_PASSED, is_below_count
 from preflight.diagnosis.run_starts import (
     RESUMES,
     ends_script,
@@ -30,7 +30,7 @@ from preflight.diagnosis.tracebacks import LONGEST_TRACEBACK
 from preflight.diagnosis.warning_lines import IS_EXCEPTION, LONGEST, is_warning_line
 
 _LAUNCHER_FAILED = re.compile(
-    r"ChildFailedError|^\S+ FAILED$|exits with return code|Exited with exit code|core dumped|^Killed\b(?! (?!by )[a-z\d])|died with <Signals|exitcode\s*:\s*-?[1-9]"
+    r"ChildFailedError|^\S+ FAILED$|exits with return code|Exited with exit code|core dumped|^Killed\b(?! (?!by )[a-z\d])|died with <Signals|exitcode\s*:\s*-?[1-9]|\bFAILED +[1-9]\d*:\d+$"
 )
 # torch's agent, whose ranks it may have started again before, and a sweep.
 _SUCCEEDED = re.compile(rf"worker group successfully finished|WorkerState\.SUCCEEDED|{COUNTED_RUNS.pattern}")
@@ -60,7 +60,7 @@ _UNBUFFERED = re.compile(
 )
 """Words of a shell, make, ninja, torch's store or TensorFlow's C++, logged before what the process prints."""
 _SAID_BY_TRAINERS = re.compile(
-    r"['\"]train_runtime['\"]\s*:|Trainer\.fit` stopped: `max_\w+=|worker group successfully finished|WorkerState\.SUCCEEDED|exits successfully|All \d+ ranks? finished|[Ss]tate: COMPLETED|\bCOMPLETED +0:0$|\d+ epochs completed in|^Trial \S+ completed after "
+    r"['\"]train_runtime['\"]\s*:|Trainer\.fit` stopped: `max_\w+=|worker group successfully finished|WorkerState\.SUCCEEDED|exits successfully|All \d+ ranks? finished|[Ss]tate: COMPLETED|\bCOMPLETED +0:0$|Normal termination \(return value 0\)|\d+ epochs completed in|^Trial \S+ completed after "
     rf"|{TESTS_PASSED.pattern}"
 )
 """What a trainer, launcher or scheduler says of a run that was done, and no script echoes after a command."""
@@ -109,6 +109,8 @@ class RunProgress:
         self._result = max((line.order for line in lines[-2:] if RESULT.match(line.text)), default=-1)
         failed = JoinedLines([line.text[:LONGEST] for line in said]).matching(FAILED)
         failed -= JoinedLines([line.text for line in said]).matching(HARMLESS)
+        ended = (each for at, each in enumerate(said) if at not in failed)  # by a status of 0
+        self.done = sorted((*self.done, *(each.order for each in ended if DONE.found_in(each.text))))
         self.failing = [
             said[at]
             for at in sorted(failed)
@@ -260,7 +262,7 @@ class RunProgress:
         return bisect_left(made, after) > 0 and behind >= _MOVES_ENOUGH
 
     def _tried_another(self, after: int) -> bool:
-        """Whether its process says below what it tries instead, or a restart, and made steps then."""
+        """Whether its process says below what it does instead, and made steps, or a function caught it."""
         near = [line.text for line in self.lines[after + 1 : after + _NEAR]]
         shown = [line.text for line in self._traceback_above(self.lines[after])]
         beside, of_it = (*near[:1], *shown[:1]), " ".join(each for each in shown if '  File "' not in each)
@@ -269,7 +271,8 @@ class RunProgress:
         own = [each.text for each in below if each.stream == self.lines[after].stream]
         if not said and any(map(_SAYS_FAILED.search, own)):
             said = replaces_failed(f"{of_it} {self.lines[after].text}", own, of_it)
-        return said and self.stepped(self.lines[after])
+        left_out = any(map(says_instead, own)) and self.caught(self.lines[after])
+        return left_out or (said and self.stepped(self.lines[after]))
 
     def text_from(self, lines: Sequence[Line]) -> str:
         """Return lines with what is right below each: messages of several lines end in it."""

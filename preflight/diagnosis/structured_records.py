@@ -129,7 +129,7 @@ def _records(texts: Sequence[str]) -> Sequence[Entry] | None:
     for read in (_of_json, _of_ruby, _of_pairs):
         held = [message for text in sample if (message := read(text)) is not None]
         if len(held) >= max(_FEWEST, _SHARE * len(sample)) and not set(held).issubset(sample):
-            leveled = _with_levels(read, sample) if read is _of_json else read
+            leveled = _with_levels(read, sample) if read is not _of_ruby else read
             messages = map(leveled, texts)
             return [Entry(n, texts[n] if each is None else each) for n, each in enumerate(messages)]
     if filled[0].lstrip("\ufeff ")[:1] in ("{", "[") and (found := _of_document(texts)) is not None:
@@ -189,7 +189,7 @@ def _with_levels(read: Callable[[str], str | None], sample: Sequence[str]) -> Ca
 
 def _level(text: str) -> str:
     before = _RECORD.match(text)
-    record = _loads(text[before.end() :]) if before else None
+    record = _loads(text[before.end() :]) if before else _pairs(text)
     return _level_of(record) if isinstance(record, dict) else ""
 
 
@@ -245,11 +245,17 @@ def _of_ruby(text: str) -> str | None:
 
 def _of_pairs(text: str) -> str | None:
     """Return the message of a line of `key=value` pairs, the line itself where it reports a loss."""
-    found = _LOGFMT.findall(text) if '="' in text else []
-    record = {key: bare or _loads(f'"{quoted}"') for key, quoted, bare in found}
+    record = _pairs(text)
     if not any(isinstance(record.get(key), str) for key in ("msg", "message", "log")):
         return None
-    return text if _LOSS.search(text) else _message(record)
+    message = _message(record)
+    became = record.get("new.message")  # of a node whose state has changed, by Argo's controller
+    return text if _LOSS.search(text) else f"{message}\n{became}" if became else message
+
+
+def _pairs(text: str) -> dict[str, object]:
+    found = _LOGFMT.findall(text) if '="' in text else []
+    return {key: bare or _loads(f'"{quoted}"') for key, quoted, bare in found}
 
 
 def _of_document(texts: Sequence[str]) -> list[Entry] | None:

@@ -20,7 +20,7 @@ ROWS: tuple[Signature, ...] = (
               "raise that share, or take it out; else as for any lack of GPU memory: a smaller batch, gradient checkpointing", "run"),
     Signature("S20", "cuda-oom", ROOT,
               r"CUDA:? out of memory|\bOut of GPU memory\b|OOM when allocating tensor|CudaError: out of memory|NVML_SUCCESS == r INTERNAL ASSERT FAILED|HIP out of memory|MPS backend out of memory|XPU out of memory|NPU out of memory|^EL0004: Failed to allocate memory|\[driver error:out of memory\]|(?:cuda|torch)\S*OutOfMemoryError\b"
-              r"|^OutOfMemoryError\b(?!: out of resource)|[Nn]o (?:executable )?batch[ _]size (?:found|fits)\b|CUDA [Ee]rror: out of memory"
+              r"|^OutOfMemoryError\b(?!: out of resource|: Container killed\b)|[Nn]o (?:executable )?batch[ _]size (?:found|fits)\b|CUDA [Ee]rror: out of memory"
               r"|" + cuda_status("MemoryAllocation") + r"|CUDA driver error: out of memory|Tried to allocate [\d.]+ [KMGT]iB"
               r"|CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED|CUSOLVER_STATUS_ALLOC_FAILED|cuDNN error: CUDNN_STATUS_ALLOC"
               r"|Failed to CUDA calloc|Cuda failure (?:\d+ )?'?out of memory|NCCL WARN.{0,80}out of memory|ncclUnhandledCudaError.{0,120}out of memory"
@@ -36,7 +36,7 @@ ROWS: tuple[Signature, ...] = (
               r"|[Dd]etected \d+ oom[-_]kill event|Some of (?:your processes|the step tasks) (?:may )?have been (?:killed by the"
               r" cgroup out-of-memory handler|OOM Killed)|slurmstepd: error: .{0,60}[Ee]xceeded (?:job|step) memory limit"
               r"|State[:=] ?OUT_OF_MEMORY|OUT_OF_ME[M+]|Exceeded (?:job|step) memory limit at some point|killed by the cgroup out-of-memory"
-              r"|killed because it exceeded (?:the|its) memory limit|TERM_(?:MEMLIMIT|SWAP)\b|job killed: p?v?mem \d+\w* exceeded limit|job killed after exceeding memory usage limit|oom_kill_process|Killed process \d+ \(.{1,40}\).{0,20} total-vm"
+              r"|killed because it exceeded (?:the|its) memory limit|Container killed due to memory usage|\b[Rr]eplica \S+ ran out-of-memory\b|TERM_(?:MEMLIMIT|SWAP)\b|job killed: p?v?mem \d+\w* exceeded limit|job killed after exceeding memory usage limit|oom_kill_process|Killed process \d+ \(.{1,40}\).{0,20} total-vm"
               r"|task was killed due to the node running low on memory|Task was killed due to the node running low on memory"
               r"|Workers? \(tasks / actors\) killed due to memory pressure|ray\.exceptions\.OutOfMemoryError|Container killed on request\."
               r" Exit code is 137|exceeded its memory (?:limit|request)|The node was low on resource: memory|reason: OOM(?:Killed|Killing)"

@@ -30,7 +30,7 @@ def ended_by_signal(number: int, name: str) -> str:
     return (
         rf"exit_?code\s*[:=]\s*-{number}\b|FAILED \(exitcode -{number}\)|Signal {number} \(|died with <Signals\.{name}|return(?:ed)? (?:code|status) = -{number}\b|terminated with signal {name}\b"
         rf"|(?<!│ )exit(?:ed|s)?(?: with)? (?:code|status):? =?\s?-?(?:{128 + number}|-{number})\b|(?<!│ )exit code(?: is)?:? (?:{128 + number}|-{number})\b|(?:exitCode|ExitCode|exitcode):? (?:{128 + number}|-{number})\b|\(exit (?:code|status) {128 + number}\)"
-        rf"|status={128 + number}\b|status=killed|(?:[Kk]illed by signal|KILLED BY SIGNAL):? ?{number}\b|terminated by signal {number}\b|interrupted by signal {number}\b|Process finished with exit code {128 + number}\b"
+        rf"|[Ee]xited with(?: a)?(?: non-?zero)?(?: return| status| exit)? (?:code|status)(?: of)? {128 + number}\b|status={128 + number}\b|status=killed|(?:[Kk]illed by signal|KILLED BY SIGNAL):? ?{number}\b|terminated by signal {number}\b|interrupted by signal {number}\b|Process finished with exit code {128 + number}\b"
         rf"|exit status {128 + number}\b|died (?:from|by) signal:? {number}\b|non-zero exit status (?:-{number}|{128 + number}{as_byte})\b|exited with signal {number}\b|signall?ed to \w+ with signal {number}\b|on signal {number} \(|^signal {number} \(\w|Exit [Cc]ode: (?:{128 + number}|-{number})\b|exit: {128 + number}\b|non-zero code: {128 + number}\b|ExitCode=\d+:{number}\b|\bWTERMSIG {number}\b|\] code -{number} log |\bSignal: [A-Z][a-z ]{{2,30}} \({number}\)|[Cc]aught signal {number} \(|EXIT STRING: [A-Z][a-z ]{{2,30}} \(signal {number}\)"
     ).replace("|status=killed", "|status=9/KILL" if number == 9 else "") + windows
 
