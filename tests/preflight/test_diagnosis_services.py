@@ -44,6 +44,8 @@ _POST = 'INFO:     10.0.0.3:4 - "POST /v1/completions HTTP/1.1" {}\n'
         ('{"status":"FAILED","statusReason":"Host EC2 (instance i-0a1) terminated."}\n', "S96"),
         ("Failed - CapacityError: Unable to provision requested ML compute. Please retry.\n", "S137"),
         (_LEVELED.format(0, "INFO", "step 410 loss 1.9") + _LEVELED.format(1, "ERROR", _OOM), "S20"),
+        ("handle_wc] error polling LP CQ with status RETRY EXCEEDED ERROR status number 12\n", "S67"),
+        (_EVENT.format("Warning", "Evict", "volcano", "Pod was preempted by job of a queue"), "S96"),
         (_LACKS + _STARTED + _LACKS, "S44"),
         (_PULL + _PULLED.format("istio/proxy:1") + _STARTED, "S111"),
         (_LACKS.replace("0/12", "pod/a 0/12") + _STARTED.replace("Started c", "pod/b Started c"), "S44"),

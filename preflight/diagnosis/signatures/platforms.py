@@ -30,7 +30,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     # The fabric.
     ("S67", r"\bmlx[45]_core \S{1,40}: .{0,60}\[error\]|NETDEV WATCHDOG: .{0,80}timed out|\bfi_\w{1,40}(?:\(\))?: .{0,120}\bret=-\d|\bNCCL WARN NET/IB ?: .{0,60}\bfailed\b|\bRoCE v\d GID not found|\bGID \S{0,40} ?not found\b"),
     ("S67", r"\bnvshmem\w* (?:initialization failed|setup connections failed)"),
-    ("S67", r"\|CCL_ERROR\| atl_|can't find suitable provider|MPI processes are unable to reach each other|\bBTL failed to initialize|TCP connect to a peer MPI process|\bUnable to connect to the peer \S+ on port \d|unable to complete a TCP connection to another process|\bmca_btl_\w{1,60}\] .{0,60}(?:unexpected|error|failed)"),
+    ("S67", r"\|CCL_ERROR\| atl_|can't find suitable provider|\berror polling [LH]P CQ with status (?!WORK REQUEST FLUSHED)|MPI processes are unable to reach each other|\bBTL failed to initialize|TCP connect to a peer MPI process|\bUnable to connect to the peer \S+ on port \d|unable to complete a TCP connection to another process|\bmca_btl_\w{1,60}\] .{0,60}(?:unexpected|error|failed)"),
     ("S51", r"\betcd\.Etcd[A-Z]\w+: |\bgethostbyname failed|\bgetaddrinfo failed|gaierror: \[Errno -?\d+\]|[Ff]ailed to establish \S{1,40} grpc channel"),
     ("S55", r"\bEI\d{4}: "),  # Ascend's HCCL numbers its errors so
     # Launchers and schedulers. The help texts of Open MPI are in its help-orte-*.txt and help-prte-*.txt.
