@@ -183,8 +183,9 @@ class LibraryModel:
         thing = it.thing(owner)
         if thing is None:
             return UNKNOWN
-        if name == "all_gather" and "trainer" in thing.attrs:
-            collectives.emit_collective(it, call, name)  # of a LightningModule
+        if name in _OF_ALL_RANKS and "trainer" in thing.attrs:  # of a LightningModule
+            if name == "all_gather" or (call.get("sync_dist"), call.get("rank_zero_only")) == (TRUE, None):
+                collectives.emit_collective(it, call, name)
             return UNKNOWN
         if isinstance(owner, Element) or thing.kind == "model":
             return models.model_method(it, owner, name, call)
@@ -222,7 +223,7 @@ class LibraryModel:
                 return known
             if name == "module" and isinstance(owner, Ref) and TRUE in list_values(thing.get("inside")):
                 return Ref(owner.id)  # of DistributedDataParallel and DataParallel
-            gathers = name == "all_gather" and "trainer" in thing.attrs
+            gathers = name in _OF_ALL_RANKS and "trainer" in thing.attrs
             if isinstance(owner, Element) or gathers or name in MODEL_METHODS or name.startswith("__"):
                 return Method(owner, name)
             return Element(owner.id, "module") if "__class__" not in thing.attrs else UNKNOWN
@@ -361,6 +362,9 @@ class LibraryModel:
             handler(it, ref, name, call)
         elif kind in ("", "instance"):
             taint_arguments(it, call)
+
+
+_OF_ALL_RANKS = frozenset({"all_gather", "log", "log_dict"})
 
 
 @lru_cache(maxsize=256)
