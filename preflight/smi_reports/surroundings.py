@@ -39,6 +39,8 @@ _BOLD = re.compile(r"(?<=[|\s])\*\*([^*|\n]{1,60})\*\*(?=[|\s])")
 _FENCE = re.compile(r"^```(?=[\w.]+, )|(?<=[^`\s])```$", re.MULTILINE)  # within lines, as chats write it
 _TICK = re.compile(r"^`(?!`)|(?<!`)`$", re.MULTILINE)  # of a span, which may be of several lines
 _ESCAPED = re.compile(r"^[> \t]*\\[|+#].*$", re.MULTILINE)  # marks of a Markdown table
+_BEHIND = re.compile(r"^(\|(?:[^|\n]{1,120}\|)+|\+[-=+]{20,})[ \t]+(?:#|//|<-|\u2190)[^|\n]*$", re.MULTILINE)
+"""What an author remarks behind the right edge of a table."""
 _TAG = re.compile(r"<(/?)(\w+)[^<>]{0,200}?(/?)>")
 _BOXES = str.maketrans(
     {
@@ -295,6 +297,7 @@ def _unquoted(text: str) -> str:
     text = _BOLD.sub(r"\1", text) if "**" in text else text
     text = _FENCE.sub("", _TICK.sub("", text))
     text = _ESCAPED.sub(lambda line: re.sub(r"\\([|_+#-])", r"\1", line[0]), text.translate(_BOXES))
+    text = _BEHIND.sub(r"\1", text)
     return "\n".join(map(_without_tabs, text.split("\n"))) if "\t" in text else text
 
 

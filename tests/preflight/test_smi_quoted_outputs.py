@@ -226,3 +226,19 @@ def test_lines_that_a_page_counted_are_read() -> None:
     (gpu,) = gpus_of(parse_smi("".join(f"  {at}. {row}\n" for at, row in enumerate(rows, 1)), "host"))
     assert not isinstance(gpu.processes, Missing)
     assert [process.pid for process in gpu.processes] == [991]
+
+
+@pytest.mark.parametrize("mark", ["  # free", "  // one", "   \u2190 the new one", " <- it works"])
+def test_what_an_author_remarks_beside_a_table_is_no_part_of_it(mark: str) -> None:
+    lines = (
+        "+-----------------------------------------+------------------------+----------------------+",
+        "| NVIDIA-SMI 580.95.05              Driver Version: 580.95.05      CUDA Version: 13.0     |",
+        "|=========================================+========================+======================|",
+        "|   0  NVIDIA L40S                    On  |   00000000:91:00.0 Off |                    0 |",
+        "| N/A   32C    P0             77W /  350W |     657MiB /  46068MiB |      0%      Default |",
+        "+-----------------------------------------+------------------------+----------------------+",
+    )
+    (gpu,) = gpus_of(parse_smi("".join(f"{line}{mark}\n" for line in lines), "host"))
+    assert (gpu.name, gpu.compute_mode) == ("NVIDIA L40S", "default")
+    assert not isinstance(gpu.memory, Missing)
+    assert gpu.memory.used_mib == 657
