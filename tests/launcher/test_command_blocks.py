@@ -381,3 +381,13 @@ def test_a_job_of_azure_ml_gives_its_inputs_and_those_of_its_pipeline() -> None:
     assert parsed.args[:4] == ("--lr", "0.1", "--steps", "${{parent.inputs.steps}}")
     (unknown,) = parsed.unknown
     assert unknown.message == "the line has ${{parent.inputs.steps}}, ${{inputs.data}}, which have no value"
+
+
+def test_a_chosen_launch_leaves_out_those_that_the_text_does_not_decide() -> None:
+    text = "torchrun a.py\nfor d in $(ls data); do torchrun b.py $d; done\npython c.py\n"
+    parsed = parse_line(text, {}, None, 2)
+    assert (parsed.program, parsed.unknown) == ("c.py", ())
+    said = "torchrun b.py $d: the text does not decide whether it runs: it is left out"
+    assert [one for one in parsed.dropped if "b.py" in one] == [said]
+    with pytest.raises(CommandRefused, match="for"):
+        parse_line("for d in $(ls data); do torchrun b.py $d; done\n")

@@ -71,6 +71,24 @@ def test_what_a_page_leaves_open_is_a_value_once_a_file_has_that_name(home: Path
     assert not read_command([line.replace("/path/to/x", "path/to")]).unknown
 
 
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ('D="your data path (json file)"\ntorchrun a.py --data $D', "your data path (json file)"),
+        ("torchrun a.py --data /DATA_PATH/ --lr 1", "/DATA_PATH/"),
+    ],
+)
+def test_values_in_the_words_of_a_page_are_open(home: Path, text: str, part: str) -> None:
+    asked = [one.message for one in read_command([text]).unknown]
+    assert asked == [f"the line has {part}, which has no value"]
+    assert not (home / part).exists()
+
+
+def test_a_prompt_that_speaks_of_your_task_is_a_value(home: Path) -> None:
+    assert home.exists()
+    assert not read_command(['torchrun a.py --prompt "Your task is to add"']).unknown
+
+
 def test_a_deepspeed_config_in_the_script_is_read(home: Path) -> None:
     text = "import deepspeed\ndeepspeed.initialize(config={'train_batch_size': 7})\n"
     (home / "train.py").write_text(text)

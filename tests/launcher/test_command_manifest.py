@@ -294,3 +294,14 @@ args: ["--nnodes=$(WORLD_SIZE)", "--nproc-per-node=8",
     parsed = parse_line(text)
     assert (parsed.program, parsed.args, parsed.request.per_node) == ("a.py", ("--note", "$5 `x`"), 8)
     assert (parsed.env, parsed.unknown) == ({"NCCL_DEBUG": "INFO"}, ())
+
+
+def test_manifests_in_blocks_of_a_page_are_documents_of_their_own() -> None:
+    one = (
+        "```yaml\ntype: task\nnodes: 2\nenv:\n  - A=1\ncommands:\n  - torchrun --nproc_per_node=2 a.py\n```\n"
+    )
+    two = "```yaml\ntype: service\nenv:\n  - B=2\ncommands:\n  - torchrun --nproc_per_node=4 b.py\n```\n"
+    page = f"Train with two nodes:\n\n{one}\nThen serve what it made:\n\n{two}"
+    first, second = (parse_line(page, {}, None, number) for number in (1, 2))
+    assert (first.program, first.request.nodes, first.env) == ("a.py", 2, {"A": "1"})
+    assert (second.program, second.request.nodes, second.env) == ("b.py", None, {"B": "2"})

@@ -109,6 +109,7 @@ def test_a_count_has_the_name_of_its_key(text: str, request_of_it: Request, keys
             ["working-directory ${{ inputs.d }}: of the container"],
         ),
         ("#BSUB -n 8\ntorchrun a.py\n", ["#BSUB -n 8: for its scheduler alone"]),
+        ("#MSUB -n 8 # tasks\ntorchrun a.py\n", ["#MSUB -n 8: for its scheduler alone"]),
         ("#$ -l gpu=2\ntorchrun a.py\n", ["#$ -l gpu=2: for its scheduler alone"]),
     ],
 )

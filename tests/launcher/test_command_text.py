@@ -7,6 +7,7 @@ import pytest
 from launcher.commands._argv import _is_command
 from launcher.engines.command_line.parse import parse_line
 from launcher.engines.command_line.parsed_command import Environment, Request
+from launcher.errors import CommandRefused
 
 
 def test_a_script_for_one_launch_is_one_command() -> None:
@@ -269,3 +270,27 @@ def test_a_launch_in_a_variable_has_what_a_template_fills_in() -> None:
     """As it has in the line itself; a prompt in a variable keeps its own."""
     parsed = parse_line('L="torchrun --nproc_per_node {{ n }}"\nP="say {{ x }} y"\n$L a.py --prompt "$P"')
     assert (parsed.program, list(parsed.args), parsed.unknown) == ("a.py", ["--prompt", "say {{ x }} y"], ())
+
+
+@pytest.mark.parametrize(
+    ("count", "asks"),
+    [
+        ("scontrol show hostnames $SLURM_JOB_NODELIST | wc -l", "--nnodes=2"),
+        ('scontrol show hostnames "$SLURM_NODELIST" | wc -l', "--nnodes=2"),
+    ],
+)
+def test_the_nodes_of_a_job_are_counted_as_its_lines_say(count: str, asks: str) -> None:
+    text = (
+        f"#SBATCH -N 2\nN=$({count})\nif [ $N -gt 1 ]; then\n  L='torchrun {asks} a.py'\nelse\n  L=\nfi\n$L\n"
+    )
+    assert parse_line(text).request.nodes == 2
+    unknown = text.replace("#SBATCH -N 2", "#")
+    with pytest.raises(CommandRefused, match="set in a condition"):
+        parse_line(unknown)
+
+
+def test_the_names_of_the_nodes_of_a_job_stay_unknown() -> None:
+    text = (
+        "#SBATCH -N 2\nexport H=$(scontrol show hostnames | tr 'a' 'b')\ntorchrun a.py --h $H $SLURM_NNODES\n"
+    )
+    assert any("scontrol" in one.message for one in parse_line(text).unknown)

@@ -16,7 +16,7 @@ _SBATCH = (
 _IMAGE = "gpulaunch starts no container: start it on each host, and name it in hosts.yaml (via:)"
 _DIRECTIVES = "for its scheduler alone; the hosts are those of --hosts"
 _DIRECTIVE = re.compile(
-    r"[ \t]*#(?P<mark>SBATCH|PBS|BSUB|COBALT|OAR|PJM|JSUB|FLUX|\$)[ \t:]+(?P<options>-[^\n]*?)"
+    r"[ \t]*#(?P<mark>SBATCH|PBS|MSUB|BSUB|COBALT|OAR|PJM|JSUB|FLUX|\$)[ \t:]+(?P<options>-[^\n]*?)"
     r"(?:[ \t]#[^\n]*)?"
 )
 _START = re.compile(r"[ \t]*(?:#!|```)|[^#\n]*<<-?[ \t]*[\"'\\]?\w")  # of a script within the text
@@ -47,6 +47,8 @@ _VARIABLES = {
     "SLURM_CPUS_PER_TASK": "--cpus-per-task|-c",
 }
 """Variables of Slurm, and the options of sbatch that they repeat."""
+
+_COUNTS_NODES = re.compile(r"\bscontrol show hostnames?\b[^\n|]*\|[ \t]*wc\b")
 
 
 def is_batch_script(text: str) -> bool:
@@ -107,7 +109,8 @@ def explain_directives(text: str) -> Iterator[str]:
             yield f"#{mark} {image}: {_IMAGE}"
         yield f"#{mark or 'SBATCH'} {', '.join(given)}: {why}"
     for name, number in list_job_variables(text).items():
-        if re.search(rf"\$\{{?{name}\b", text):
+        is_counted = name == "SLURM_NNODES" and _COUNTS_NODES.search(text)
+        if is_counted or re.search(rf"\$\{{?{name}\b", text):
             yield f"${name}: {number}, as the #SBATCH lines say, on however many hosts it starts"
 
 

@@ -57,7 +57,6 @@ _BLANK_BEHIND_SIGN = re.compile(
 )
 _BLANK_BEHIND = "\\: a blank behind it would end the command, which is read as if it went on behind it"
 _JOINED = "\\: without a blank in front of it a shell joins the words around it, which are read as two"
-_WITHOUT_VALUE = "the text does not say its value: env: of a run config does"
 _ITSELF = re.compile(r"\$(?:0|\{0\}|\{?BASH_SOURCE(?:\[0\])?\}?)")  # `sbatch --nodes=2 $0`
 _ERREXIT_OF_FILE = re.compile(r"#![^\n]*sh[ \t]+-[a-zA-Z]*e")
 _ASIDE = (":", "echo", "printf", "test", "[", "[[")  # no launch has their words
@@ -308,7 +307,7 @@ class _Launches:
         shell.dropped += [_BLANK_BEHIND] if _BLANK_BEHIND_SIGN.search(text) else []
         shell.dropped += [_JOINED] if re.search(r"^(?![ \t]*#)[^\n]*[^\s\\]\\\n-", text, re.MULTILINE) else []
         without = sorted(shell.visible - shell.values.keys() - shell.exports.keys())
-        shell.dropped += [f"export {name}: {_WITHOUT_VALUE}" for name in without]
+        shell.dropped += [f"export {name}: {side_commands.WITHOUT_VALUE}" for name in without]
         if _OWN_FOLDER.search(text) and _PARENT.search(text):
             shell.dropped.append(_OF_SCRIPT)
         if _ARGUMENTS.search(text) and _ARGUMENTS.search(self.commands):  # `$@` of make is its target
@@ -330,10 +329,12 @@ class _Launches:
         shell.dropped += [after if at > choice.at else before for at, after, before in self.behind]
         unknown = (*line.unknown, *_unwritten(line, shell))
         for at, (words, error) in enumerate(shell.doubtful):
+            why = side_commands.BEHIND if at in self.late else _IN_CONDITION
             if not side_commands.is_preparation(words, line.words):
-                raise error
-            shown = " ".join(word.text for word in words[:3])
-            shell.dropped.append(f"{shown}: {side_commands.BEHIND if at in self.late else _IN_CONDITION}")
+                if number is None:
+                    raise error
+                why = side_commands.UNDECIDED
+            shell.dropped.append(f"{' '.join(word.text for word in words[:3])}: {why}")
         dropped = tuple(filter(None, dict.fromkeys(shell.dropped)))
         exports = (*batch_script.list_counts(text), *line.exports)
         return replace(line, exports=exports, dropped=dropped, unknown=unknown, commands=choice.commands)

@@ -22,6 +22,8 @@ from preflight import regex as re
 INTERPRETER = "the interpreter is that of each host (python: in hosts.yaml, else this environment's)"
 """What is said of every command that enters a Python environment."""
 
+WITHOUT_VALUE = "the text does not say its value: env: of a run config does"
+UNDECIDED = "the text does not decide whether it runs: it is left out"
 BEHIND = "it comes after the launch: do it when the run has ended (on_end: of a run config starts a program)"
 NEEDED_TASK = "task-needed-first"  # in front of the name of a task that the launch's own needs first
 

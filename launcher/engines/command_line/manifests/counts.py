@@ -6,6 +6,7 @@ itself still counts.
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from launcher.engines.command_line.manifests.lines import ENDS
 from launcher.engines.command_line.tables.names import as_names
 from launcher.errors import CommandRefused
 from preflight import regex as re
@@ -32,7 +33,6 @@ _CARDS = re.compile(
 _OWN_COUNT = re.compile(r"(?:^|[\s/])(?:accelerate|deepspeed|mpirun|mpiexec|composer|colossalai)\b")
 _MPI = re.compile(r"\b(?:mpirun|mpiexec)\b")
 _VOLCANO = re.compile(r"apiVersion:[ ]*[\"']?batch\.volcano\.sh/")
-_DOCUMENT = "---"
 
 _NODES = ("num_nodes", "numNodes", "instance_count", "RoleReplicas")
 """Of SkyPilot, of Kubeflow's Trainer, of Azure ML, of Volcano Engine's tasks."""
@@ -122,9 +122,9 @@ def refuse_ray(lines: Sequence[str], command: str) -> None:
 def find_document(lines: Sequence[str], beside: range) -> range:
     """Return the lines of the document that has these, between two lines of `---`."""
     first, last = beside.start, beside.stop
-    while first > 0 and not lines[first - 1].startswith(_DOCUMENT):
+    while first > 0 and not lines[first - 1].startswith(ENDS):
         first -= 1
-    while last < len(lines) and not lines[last].startswith(_DOCUMENT):
+    while last < len(lines) and not lines[last].startswith(ENDS):
         last += 1
     return range(first, last)
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
+NEXT_DOCUMENT = "#---"  # in front of a manifest that a page shows: no command, should a shell read it
+ENDS = ("---", NEXT_DOCUMENT)
 _MOST_LEVELS = 30  # of mappings around a command; no manifest has more
 
 
@@ -25,7 +27,7 @@ def list_levels(lines: Sequence[str], line: int, indent: int) -> Iterator[tuple[
         line = around.start - 1
         while line >= 0 and (_is_blank(lines[line]) or get_indent(lines[line]) >= indent):
             line -= 1
-        if line < 0 or lines[line].startswith("---"):
+        if line < 0 or lines[line].startswith(ENDS):
             return
         indent = get_indent(lines[line])
 
@@ -33,7 +35,7 @@ def list_levels(lines: Sequence[str], line: int, indent: int) -> Iterator[tuple[
 def _is_outside(line: str, indent: int) -> bool:
     """Whether a line is of another mapping than the keys at `indent`, or between two documents."""
     return not _is_blank(line) and (
-        get_indent(line) < indent or line.startswith("---") or _is_item(line, indent)
+        get_indent(line) < indent or line.startswith(ENDS) or _is_item(line, indent)
     )
 
 
@@ -42,7 +44,7 @@ def _is_item(line: str, indent: int) -> bool:
 
 
 def _is_blank(line: str) -> bool:
-    return line.strip()[:1] in ("", "#")
+    return line.strip()[:1] in ("", "#") and line != NEXT_DOCUMENT
 
 
 def end_of_value(lines: Sequence[str], line: int, indent: int) -> int:

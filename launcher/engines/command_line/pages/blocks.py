@@ -5,17 +5,19 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 from launcher.engines.command_line.launch_patterns import LAUNCH, LAUNCH_INSIDE, LAUNCH_LINE
-from launcher.engines.command_line.side_commands import say_left_out
+from launcher.engines.command_line.manifests.lines import NEXT_DOCUMENT
+from launcher.engines.command_line.side_commands import LEFT_OUT, say_left_out
+from launcher.engines.command_line.tables.names import as_names
 from launcher.engines.command_line.task_files.editor_config import extract_editor_command
 from preflight import regex as re
 
 _CODE_END = re.compile(r"</(?:pre|code)>", re.IGNORECASE)
 _CODE_TAG = re.compile(r"(</?(?:pre|code)\b[^<>]{0,200}>)", re.IGNORECASE)
+_PRE_LINE = re.compile(r"^[ \t]*</?pre>[ \t]*$", re.MULTILINE | re.IGNORECASE)
 _PARAGRAPH = re.compile(r"</?(?:p|h\d|ul|ol|div|table)\b", re.IGNORECASE)
 _TAG = re.compile(r"</?[a-z][^<>]{0,200}>")
 _ENTITY = re.compile(r"&(?:amp|lt|gt|quot|apos|nbsp|#\d{2,5}|#x[\da-fA-F]{2,4});")
 _QUOTED = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'")
-_CITATION = re.compile(r"\s*@[A-Za-z]+\{")
 _MARK = re.compile(r"^[ \t]*(?:```|~~~)[ \t]*+(?P<kind>[\w+.-]*+)[^`~\n]*+$", re.MULTILINE)
 _GLUED = re.compile(r"^(?P<line>[^`\n]*[^`\s])[ \t]*```[ \t]*$", re.MULTILINE)
 _DIRECTIVE = re.compile(
@@ -23,37 +25,30 @@ _DIRECTIVE = re.compile(
 )
 _LITERAL = re.compile(r"(?P<indent> *)[A-Z][^\n]*::(?P<kind>)[ \t]*")  # a sentence above an indented block
 _OPTION = re.compile(r"[ \t]+:[\w-]+:.*")
-_OTHER = (
-    "python",
-    "py",
-    "json",
-    "toml",
-    "text",
-    "txt",
-    "output",
-    "log",
-    "ini",
-    "latex",
-    "cpp",
-    "c",
-    "powershell",
-    "pwsh",
-    "ps1",
-    "bat",
-    "batch",
-    "cmd",
-    "fish",
-    "csh",
-    "dockerfile",
+_OTHER = as_names(
+    "python py json toml text txt output log ini latex cpp c powershell"
+    " pwsh ps1 bat batch cmd fish csh dockerfile"
 )
 """Languages of blocks that hold no command, or none that is read."""
 
+_CITATION = re.compile(r"\s*@[A-Za-z]+\{")
+_COMMENT = re.compile(r"(?:^|[ \t])#.*", re.MULTILINE)
 _MANIFEST = ("yaml", "yml")  # a file of settings, where it has no launch
+_NO_COMMAND = re.compile(
+    r"[ \t]*(?:-|@@ |[\u2500-\u257f]|\||\+[-=]|\w+ = "
+    r"|(?:[\"']?[\w.-]+[\"']?|[A-Z][\w.-]*(?: [A-Z][\w.-]*){1,3}):(?:[ \t]|$))"
+)
+"""A line of options alone, of a tree of files, a table, a value or a setting: no person types it."""
+_NOT_TYPED = re.compile(
+    r"^(?:usage:|(?:options|(?:optional|positional) arguments):[ \t]*$)[\s\S]*|(?<!\\\n)^[ \t]*\.{3,}[ \t]*$",
+    re.MULTILINE,
+)
+"""What `--help` prints, to the end of its block, and dots for lines that are left out."""
 
 _PRINTED = re.compile(
-    r"(?:[^\n]*\d%\||\s*\{'\w+': -?\d|(?:\[\w+\]:?[ \t]*)?Traceback \(most recent call last\)"
+    r"(?:[^\n]*\d%\||\{'\w+': -?\d|(?:\[\w+\]:?[ \t]*)?Traceback \(most recent call last\)"
     r"|\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d|\[(?:rank)?\d+\]:?[ \t]|\[?(?:INFO|WARNING|ERROR|DEBUG)\b"
-    r"|(?i:epoch|step|iter(?:ation)?)[ :\[]+\d|[ \t]+File \")[^\n]*"
+    r"|(?i:epoch|step|iter(?:ation)?)[ :\[]+\d|File \")[^\n]*"
 )
 """A line of a progress bar, of a logger or of a traceback."""
 
@@ -73,6 +68,7 @@ _INLINE = re.compile(rf"(?<![=\w\"'(\\])`({LAUNCH}[ \t][^`\n]+)`")
 _SENTENCE = re.compile(
     r"\s*(?:(?:[-*+>#]+|[^\w\s\x00-\x7f]+|\d{1,2}[.)])[ \t]+)?(?:[A-Z][a-z]|`|[A-Z]?(?![A-Za-z])[^\W\d_])"
 )
+_NOT_READ = "a block of the page: it has no command that a shell reads"
 _EDITOR = "launch.json: the page has a configuration of an editor, too; paste it alone to launch it"
 _QUOTE = re.compile(r"[ \t]*>(?!>) ?")
 _CALLOUT = re.compile(r"\[!\w+\]")
@@ -96,6 +92,7 @@ def mark_continued(lines: Iterable[str]) -> Iterator[tuple[str, bool]]:
 def extract_blocks(text: str) -> str:
     """Return the commands of a page without the sentences around them; any other text as it is."""
     text = _of_html(_unquoted(text))
+    text = _PRE_LINE.sub("```", text) if "```" in text else text
     if "```" in text and len(_MARK.findall(text)) % 2:  # the fence ends behind the last word of a line
         text = _GLUED.sub(r"\g<line>\n```", text)
     if "::\n\n " in text or ".. code" in text or ".. sourcecode" in text or ".. parsed" in text:
@@ -111,8 +108,17 @@ def extract_blocks(text: str) -> str:
 
 def is_printed(text: str) -> bool:
     """Whether a text is what a program printed: most of its lines are, and none is a launch."""
-    lines = [line for line in text.split("\n") if line.strip()]
+    lines = [*filter(None, map(str.strip, text.split("\n")))]
     return 2 * sum(map(bool, map(_PRINTED.fullmatch, lines))) > len(lines) and not LAUNCH_LINE.search(text)
+
+
+def _may_be_typed(block: str) -> bool:
+    """Whether a block of a page has a launch, or commands alone."""
+    lines = mark_continued(block.split("\n"))
+    is_other = any(_NO_COMMAND.match(line) and not goes_on for line, goes_on in lines)
+    said = _COMMENT.sub("", block)
+    is_other |= bool(said.count('"') % 2 or said.count("'") % 2)
+    return not is_other or "<<" in block or LAUNCH_INSIDE.search(block) is not None
 
 
 def _unquoted(text: str) -> str:
@@ -137,10 +143,11 @@ def _of_html(text: str) -> str:
     for part in _CODE_TAG.split(text):
         if _CODE_TAG.fullmatch(part):
             depth = max(depth - 1, 0) if part.startswith("</") else depth + 1
-        elif not _PARAGRAPH.search(part) and LAUNCH_LINE.search(said := html.unescape(_TAG.sub("", part))):
-            if not depth:
+        elif _PARAGRAPH.search(part) is None:
+            said = html.unescape(_TAG.sub("", part))
+            if not depth and LAUNCH_LINE.search(said):
                 return text
-            shown.append(said)
+            shown += [said] if depth and LAUNCH_INSIDE.search(said) else []
     return "\n".join(shown) or text
 
 
@@ -176,14 +183,22 @@ def _fenced(text: str) -> str:
     if around.strip() and (not _PROSE.search(around) or LAUNCH_LINE.search(around)):
         return text
     blocks = [(found["kind"].lower(), part) for found, part in zip(marks[::2], parts[1::2], strict=True)]
-    blocks = [(kind, part) for kind, part in blocks if kind not in _MANIFEST or LAUNCH_INSIDE.search(part)]
     blocks = [(kind, part) for kind, part in blocks if not (is_printed(part) or _CITATION.match(part))]
-    inside = [_after_change(part) if kind == "diff" else part for kind, part in blocks if kind not in _OTHER]
+    inside = [
+        f"{NEXT_DOCUMENT}\n" * (kind in _MANIFEST)
+        + _NOT_TYPED.sub("", _after_change(part) if kind == "diff" else part)
+        if _may_be_typed(part)
+        else say_left_out(_NOT_READ) * (kind not in _MANIFEST)
+        for kind, part in blocks
+        if kind not in _OTHER
+    ]
     configured = [part for kind, part in blocks if kind.startswith("json") and extract_editor_command(part)]
     if any(map(LAUNCH_INSIDE.search, inside)):
         said = [say_left_out(_EDITOR)] if configured else []
         return "\n".join((*said, *inside))
-    return "\n".join(configured) or text
+    is_plain = around.strip() and not (LAUNCH_LINE.search(text) or _INLINE.search(around))
+    is_typed = is_plain and any(part.strip() and not part.startswith(LEFT_OUT) for part in inside)
+    return "\n".join(configured or (inside if is_typed else ())) or text
 
 
 def _after_change(text: str) -> str:

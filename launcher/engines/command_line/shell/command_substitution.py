@@ -31,6 +31,8 @@ _OWN_PATH = r"[\"']?\$(?:0|\{0\}|\{BASH_SOURCE(?:\[0\])?(?::-\$0)?\}|BASH_SOURCE
 _OWN = re.compile(rf"{_OWN_PATH}|\$\(\s*(?:realpath|readlink -f) (?:-- )?{_OWN_PATH}\s*\)")
 _DATE = re.compile(r"\+((?:[^%]|%-?[A-MO-Za-pr-z%])*)", re.DOTALL)
 _NUMBERS = re.compile(r"(?:(?:0|-?[1-9]\d*|[-+*/%()])(?: |$))+")
+_OF_JOB = re.compile(r"scontrol show hostnames?(?: \S*SLURM_(?:JOB_)?NODELIST\S*)?$")
+_UNNAMED = "\0"  # a node of the job that the script asks for
 _OPTIONS = {"pwd": "-[PL]", "cd": "-[PL]|--", "realpath": "-[sm]|--", "readlink": "-f|--"}
 """Those without effect on what is read, of programs that have such."""
 
@@ -59,7 +61,8 @@ def make_reader(shell: ShellState, replays: Replays) -> Callable[[str], tuple[st
             return None, None
         finally:
             replays.depth = depth
-        return output.text.rstrip("\n"), output.shell.blocks.last
+        known = output.text.rstrip("\n") if _UNNAMED not in output.text else None
+        return known, output.shell.blocks.last
 
     return read
 
@@ -147,6 +150,9 @@ def _without_options(words: tuple[Word, ...]) -> tuple[Word, ...]:
 def _print(words: tuple[Word, ...], given: str | None, values: Values) -> str | None:
     """Return what a program prints that is `given` an input; None where the text does not say it."""
     name, rest = words[0].text, _without_options(words)
+    nodes = values.get("SLURM_NNODES", "")
+    if _OF_JOB.match(" ".join(word.text for word in words)) and isinstance(nodes, str) and nodes.isdecimal():
+        return f"{_UNNAMED}\n" * min(int(nodes), MOST_PRINTED)  # which `wc -l` counts
     if name == "dirname" and len(rest) == 1 and rest[0].unresolved and _OWN.fullmatch(rest[0].text):
         return ".\n"
     if not all(word.is_known for word in words):

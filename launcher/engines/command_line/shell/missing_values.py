@@ -27,6 +27,7 @@ _TO_FILL = re.compile(
 
 _NAMED_PART = re.compile(
     r"\A@@@[A-Za-z]\w*(?:@@@)?\Z|(?i:<(?:path|your|name|output|dir\w*|hf|wandb|api)[ _-][^<>]{1,80}>)"
+    r"|\A(?i:your) (?:\w+ ){0,3}(?:path|dir|directory|folder|file|token|key|project|dataset)\b[^.!?]{0,30}\Z"
     r"|(?<![^=/])<[A-Za-z][\w-]{0,40}(?:[ ][\w-]{1,40}){1,8}>(?![^/])"
 )
 """In angles, among arguments, whose `<image>` is a token of a model."""
@@ -64,7 +65,7 @@ def list_left_open(text: str) -> tuple[str, ...]:
     """Return the parts with blanks left open in a variable: `<some dir>/x`, `{{ n }}` in a launch."""
     if "{{" in text and LAUNCH_LINE.match(text):
         return tuple(_TEMPLATE.findall(text))
-    return tuple(_NAMED_PART.findall(text)) if "<" in text and " " in text else ()
+    return tuple(_NAMED_PART.findall(text)) if " " in text and (text[:1] in "yY" or "<" in text) else ()
 
 
 def list_variable_like(args: Sequence[Word]) -> Iterator[str]:
@@ -76,7 +77,7 @@ def list_variable_like(args: Sequence[Word]) -> Iterator[str]:
     for word, following in zip_longest(args, args[1:]):
         value = word.text.partition("=")[2] or word.text
         is_last = following is None or following.text.startswith("-") or _BY_NAME.fullmatch(following.text)
-        if word.is_known and is_last and _BY_NAME.fullmatch(value) and not _OF_NAME.match(before):
+        if word.is_known and is_last and _BY_NAME.fullmatch(value.strip("/")) and not _OF_NAME.match(before):
             yield value
         of_template = _OF_TEMPLATE.search(f"{before} {word.text.partition('=')[0]}")
         if word.is_known and _TEMPLATE.fullmatch(value) and not of_template:

@@ -21,7 +21,7 @@ from launcher.errors import CommandRefused
 from preflight import regex as re
 
 _TARGET = re.compile(
-    r"^(?P<name>[\w./%${}()-]+)(?:[ \t]+[\w./%-]+)*[ \t]*::?(?![=:])(?P<needs>[^=#\n]*)(?:#[^\n]*)?\n"
+    r"^(?P<name>[\w./%${}()-]+)(?:[ \t]+[\w./%][\w./%-]*)*[ \t]*::?(?![=:])(?P<needs>[^=#\n]*)(?:#[^\n]*)?\n"
     r"(?=(?:[ \t]*(?:(?:#|ifn?def|ifn?eq|else|endif)[^\n]*)?\n)*\t)",
     re.MULTILINE,
 )
