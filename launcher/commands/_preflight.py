@@ -188,12 +188,12 @@ def _labels(paths: tuple[Path, ...]) -> list[str]:
 
 def _saved_outputs(path: Path, name: str = "") -> "tuple[HostFacts, ...]":
     """Return the facts of each host of a saved output; one without a name is `name`. Raises BadInput."""
-    from preflight.smi_reports import decoded, parse_hosts  # noqa: PLC0415 - only for saved files
+    from preflight.smi_reports import decode_text, parse_hosts  # noqa: PLC0415 - only for saved files
 
     piped = str(path) == "-"
     data, name = (sys.stdin.buffer.read(), "stdin") if piped else (path.read_bytes(), name or path.stem)
     try:
-        return parse_hosts(decoded(decompress_gzip(data)), name)
+        return parse_hosts(decode_text(decompress_gzip(data)), name)
     except DamagedGzipError as damage:
         raise BadInput(f"{name if piped else path}: {damage}", "copy it again, or unpack it first") from None
     except BadInput as refused:

@@ -1,6 +1,6 @@
 """A launch by a command that people type today (`torchrun ...`): as keys of a run config, fields of a job.
 
-`command_keys` are what a run config could say itself; what it or gpulaunch's own options say wins over them.
+`command_keys` are what a run config could say itself; it and gpulaunch's own options win over them.
 `settle_command` is for what only the resolved hosts decide: counts and filters by host.
 """
 

@@ -70,12 +70,12 @@ class Value:
     group: Callable[[RankDeep], object] = lambda _: None  # only ranks of one group are peers
 
 
-def sustained(samples: tuple[float, ...], on_gpu: bool) -> float:  # noqa: FBT001 - a callback
+def estimate_sustained(samples: tuple[float, ...], on_gpu: bool) -> float:  # noqa: FBT001 - a callback
     """Return what a device keeps up: on a GPU the median of the second half, which is warm."""
     return median(samples[len(samples) // 2 :] if on_gpu else samples)
 
 
-def usual(samples: tuple[float, ...], _on_gpu: bool) -> float:  # noqa: FBT001 - a callback
+def estimate_usual(samples: tuple[float, ...], _on_gpu: bool) -> float:  # noqa: FBT001 - a callback
     """Return the median: one disturbed copy is not the path's fault."""
     return median(samples)
 
@@ -94,7 +94,7 @@ VALUES: tuple[Value, ...] = (
     Value(
         *("DEEP002", "matmul", "gemm_tflops", "matrix products", "TFLOPS"),
         samples=lambda rank: rank.matmul.tflops if rank.matmul else (),
-        typical=sustained,
+        typical=estimate_sustained,
         margins=DEVICE,
         peak=compute_tflops,
         peak_floor=PEAK_COMPUTE,
@@ -103,7 +103,7 @@ VALUES: tuple[Value, ...] = (
     Value(
         *("DEEP004", "copy", "memory_gbs", "memory copies", "GB/s"),
         samples=lambda rank: rank.copy.gbs if rank.copy else (),
-        typical=usual,
+        typical=estimate_usual,
         margins={"gpu": DEVICE["gpu"], "cpu": PATH["cpu"]},
         peak=compute_gbs,
         peak_floor=PEAK_MEMORY,
@@ -113,7 +113,7 @@ VALUES: tuple[Value, ...] = (
         Value(
             *("DEEP005", "host", name, label, "GB/s"),
             samples=partial(_copies, direction),
-            typical=usual,
+            typical=estimate_usual,
             margins=PATH,
             floor_key=key,
         )

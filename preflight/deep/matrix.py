@@ -45,7 +45,7 @@ def build_peer_matrices(run: DeepRun) -> tuple[PairMatrix, ...]:
         ranks = [rank for rank in run.ranks if rank.host == host]
         if len(ranks) < 2:
             continue
-        names = {rank.rank: member_name(rank) for rank in ranks}
+        names = {rank.rank: name_member(rank) for rank in ranks}
         seen = _Seen(min)  # both ends time one exchange
         for rank in ranks:
             for pair in rank.peer.pairs if rank.peer is not None else ():
@@ -57,7 +57,7 @@ def build_peer_matrices(run: DeepRun) -> tuple[PairMatrix, ...]:
     return tuple(found)
 
 
-def member_name(rank: RankDeep) -> str:
+def name_member(rank: RankDeep) -> str:
     """Return how a rank is called in the matrix of its host."""
     return f"gpu{rank.gpu}" if rank.gpu is not None else f"rank{rank.rank}"
 

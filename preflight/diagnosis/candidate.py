@@ -7,15 +7,15 @@ from typing import Self
 
 from preflight import regex as re
 from preflight.diagnosis.advice.table import find_advice
-from preflight.diagnosis.exception_origins import calling_library
-from preflight.diagnosis.fix_commands import command_at, command_for, filled_by_itself
+from preflight.diagnosis.exception_origins import find_calling_library
+from preflight.diagnosis.fix_commands import describe_own_memory, find_command, find_place_command
 from preflight.diagnosis.lines import Line
-from preflight.diagnosis.missing_modules import module_advice
+from preflight.diagnosis.missing_modules import find_module_advice
 from preflight.diagnosis.parser_messages import correct_argument, describe_refusal
 from preflight.diagnosis.result import Cause, Confidence, Evidence
 from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.signatures.table import CausalDepth, Signature, find_signature
-from preflight.diagnosis.tracebacks import ParsedException, crash_place
+from preflight.diagnosis.tracebacks import ParsedException, find_crash_place
 from preflight.diagnosis.warning_lines import is_warning_line
 from preflight.frozen import dataclass
 
@@ -69,7 +69,7 @@ class Candidate:
         command: str = "",
     ) -> Self:
         """Return a cause of kind (code, class) and words (cause, fix), of the rank of the first line."""
-        at, found = shown[0], evidence_of(shown)
+        at, found = shown[0], make_evidence(shown)
         cause = Cause(*kind, confidence, *words, found, location, at.rank, at.host, command)
         return cls(cause, depth, warning_only=False, first=at)
 
@@ -86,14 +86,14 @@ class Candidate:
         return (depth, self.warning_only, self.broad, at, self.first.order)
 
 
-def evidence_of(lines: Iterable[Line]) -> tuple[Evidence, ...]:
+def make_evidence(lines: Iterable[Line]) -> tuple[Evidence, ...]:
     """Return lines as evidence."""
     return tuple(
         Evidence(line.number, line.rank, line.text.strip(), line.source, line.host) for line in lines
     )
 
 
-def candidate_of_row(
+def make_candidate(
     found: tuple[Signature, CausalDepth, list[Line]],
     chains: Sequence[Sequence[ParsedException]],
     course: RunProgress,
@@ -116,19 +116,19 @@ def candidate_of_row(
         confidence=confidence,
         cause=row.cause,
         fix=row.fix,
-        evidence=evidence_of(shown[:MOST_EVIDENCE]),
-        location=place_of(chain) or crash_place(course.lines, shown[0]),
+        evidence=make_evidence(shown[:MOST_EVIDENCE]),
+        location=place_of(chain) or find_crash_place(course.lines, shown[0]),
         rank=shown[0].rank,
         host=shown[0].host,
-        command=command_for(row.code, course.text_from(shown[:MOST_EVIDENCE])),
+        command=find_command(row.code, course.text_from(shown[:MOST_EVIDENCE])),
     )
     if row.code == _MISSING_MODULE:
-        cause = with_module_advice(cause, [frame.file for each in chain for frame in each.frames])
+        cause = add_module_advice(cause, [frame.file for each in chain for frame in each.frames])
     places = [f"{frame.path}:{frame.function}" for each in chain for frame in each.frames[-3:]]
     if not cause.command:
-        cause = replace(cause, command=command_at(row.code, places))
+        cause = replace(cause, command=find_place_command(row.code, places))
     cause = _as_said(row, cause, shown, course, places)
-    library = calling_library(chain) if row.code == _REFUSED_ARGUMENT else ""
+    library = find_calling_library(chain) if row.code == _REFUSED_ARGUMENT else ""
     if library:
         cause = replace(
             cause,
@@ -148,7 +148,7 @@ def _as_said(
     thrown = _THROWN.search(course.text_from(shown[:1])) if row.code == _ABORT else None
     if thrown:
         return replace(cause, cause=f"native code threw {thrown[1]} and nothing caught it: {thrown[2]}")
-    if row.code == _GPU_MEMORY and (held := filled_by_itself(text)):
+    if row.code == _GPU_MEMORY and (held := describe_own_memory(text)):
         return replace(cause, cause=f"the process itself has filled the GPU's memory: it holds {held}")
     if row.code == _REFUSED_LINE and (said := describe_refusal(shown[0].text)):
         instead = correct_argument(shown[0], course.lines) if cause.command.endswith(" --help") else ""
@@ -159,7 +159,7 @@ def _as_said(
             cause,
             cause=f"the environment was not activated (line {missed.number}), so another Python runs, which lacks a package that the script imports",
             fix="activate it before the command, and stop the script where that fails (set -e); a package is to be installed only where it is missing in that environment too",
-            command=command_for(_NO_PROGRAM, missed.text) or cause.command,
+            command=find_command(_NO_PROGRAM, missed.text) or cause.command,
             confidence=cause.confidence if missed.order >= course.start else "likely",
         )
     limits = (line.number for line in course.lines[: shown[0].order] if _CPU_LIMIT.search(line.text))
@@ -190,9 +190,9 @@ def _not_activated(lacking: Line, course: RunProgress) -> Line | None:
     return next((line for line in course.lines[: lacking.order] if _NOT_ACTIVATED.search(line.text)), None)
 
 
-def with_module_advice(cause: Cause, files: Sequence[str], own: Collection[str] = ()) -> Cause:
-    """Return a missing module's cause with what to do about it; see `module_advice`."""
-    advice = module_advice("\n".join(each.text for each in cause.evidence), files, own)
+def add_module_advice(cause: Cause, files: Sequence[str], own: Collection[str] = ()) -> Cause:
+    """Return a missing module's cause with what to do about it; see `find_module_advice`."""
+    advice = find_module_advice("\n".join(each.text for each in cause.evidence), files, own)
     return replace(
         cause, cause=advice.cause or cause.cause, fix=advice.fix or cause.fix, command=advice.command
     )

@@ -6,27 +6,27 @@ from dataclasses import replace
 
 from preflight import regex as re
 from preflight.diagnosis.advice.files import TAKEN_FOR_A_COMMAND
-from preflight.diagnosis.candidate import Candidate, candidate_of_row
-from preflight.diagnosis.exception_origins import is_of_another_package, row_over_words, words_of
-from preflight.diagnosis.exception_shapes import chains_of
+from preflight.diagnosis.candidate import Candidate, make_candidate
+from preflight.diagnosis.exception_origins import get_lookup_text, is_of_another_package, override_row
+from preflight.diagnosis.exception_shapes import group_chains
 from preflight.diagnosis.lines import Line
-from preflight.diagnosis.long_messages import hits_of_long_messages
-from preflight.diagnosis.process_ends import WATCHDOG, echoes_lost_peer, lost_its_store, weigh_peers_end
+from preflight.diagnosis.long_messages import find_long_hits
+from preflight.diagnosis.process_ends import WATCHDOG, demote_lost_store, echoes_lost_peer, weigh_peers_end
 from preflight.diagnosis.quoted_text import is_shown_text
-from preflight.diagnosis.repeated_statuses import by_named_status, by_printed_assertions, with_last_errors
+from preflight.diagnosis.repeated_statuses import add_last_errors, refine_assertions, refine_statuses
 from preflight.diagnosis.result import USER_CODE
 from preflight.diagnosis.run_progress import FULL_BAR, RunProgress
 from preflight.diagnosis.run_starts import FIRST_FAILURE
-from preflight.diagnosis.signature_matcher import SignatureHit, first_match, is_harmless
+from preflight.diagnosis.signature_matcher import SignatureHit, find_first_match, is_harmless
 from preflight.diagnosis.signatures.table import CausalDepth, Signature, find_signature
 from preflight.diagnosis.tracebacks import MOST_BELOW, ParsedException, is_quoted, wraps_another
 from preflight.diagnosis.user_exceptions import (
     LAUNCHER_ERRORS,
     cut_reports,
+    find_source_above,
+    find_type_row,
+    find_user_exceptions,
     is_known,
-    row_of_type,
-    source_above,
-    user_exceptions,
 )
 
 _SHORT_END = 3
@@ -59,16 +59,16 @@ _ROOT_KILLED = re.compile(r"exitcode\s*:\s*-(?!15\b)\d")
 _ABORTED, _CRASHED = re.compile(r"exitcode\s*:\s*-6\b"), re.compile(r"exitcode\s*:\s*-11\b")
 
 
-def candidates(
+def list_candidates(
     hits: Sequence[SignatureHit], raised: Sequence[ParsedException], course: RunProgress
 ) -> list[Candidate]:
     """Return everything the log accuses, unordered; nothing when the run plainly continued to its end."""
     last = max((line.order for line in course.failing), default=-1)
     continued = bool(course.failing) and course.continued(last)
     raised = [each for each in raised if each.line.order >= course.start and not continued]
-    chains = chains_of(raised)
+    chains = group_chains(raised)
     start = last + 1 if continued else course.start
-    hits = by_printed_assertions([hit for hit in hits if hit.line.order >= start])
+    hits = refine_assertions([hit for hit in hits if hit.line.order >= start])
     hits = _messages(hits, raised, course)
     hits = _not_continued(_not_overtaken(hits, chains), course)
     told = bool(raised) and raised[-1].name == _TELLS_OF_OTHERS
@@ -80,9 +80,9 @@ def candidates(
         and not (chain[0].reported and _was_only_logged(chain[0], course))
         and not (chain[-1].bare and course.outlived_words(chain[-1].line, ()))
     ]
-    own = [_for_want_of_cuda(each, dead) for each in user_exceptions(open_ends, hits, course)]
+    own = [_for_want_of_cuda(each, dead) for each in find_user_exceptions(open_ends, hits, course)]
     found = [
-        _for_want_of_cuda(lost_its_store(candidate_of_row(each, chains, course, beside=own), chains), dead)
+        _for_want_of_cuda(demote_lost_store(make_candidate(each, chains, course, beside=own), chains), dead)
         for each in _by_code(dead, course)
     ]
     if continued or not course.failing:
@@ -142,20 +142,20 @@ def _messages(
             each.line.order, each.line.order + MOST_BELOW + 1 if each.below else each.line.order + 1
         )
         if orders.isdisjoint(below) and not wraps_another(each):
-            row = first_match(each.whole)
+            row = find_first_match(each.whole)
             shown += [SignatureHit(row, each.line)] if row is not None else []
-    shown += hits_of_long_messages(raised, shown, course.failing)
+    shown += find_long_hits(raised, shown, course.failing)
     by_order = {each.line.order: each for each in raised}
     shown = [hit for hit in shown if not _is_named_alike(hit, by_order.get(hit.line.order))]
     shown = [
         SignatureHit(
-            row_over_words(hit.row, by_order[hit.line.order], source_above(course, hit.line)), hit.line
+            override_row(hit.row, by_order[hit.line.order], find_source_above(course, hit.line)), hit.line
         )
         if hit.line.order in by_order
         else hit
         for hit in shown
     ]
-    shown = with_last_errors(by_named_status(shown), raised, course.lines)
+    shown = add_last_errors(refine_statuses(shown), raised, course.lines)
     shown += _of_wrapped(raised)
     if shown or raised:
         return shown
@@ -172,7 +172,7 @@ def _is_named_alike(hit: SignatureHit, raised: ParsedException | None) -> bool:
     """Whether a row knows an exception by its class, which another package also has, not by its message."""
     if raised is None or not is_of_another_package(raised):
         return False
-    row = first_match(words_of(raised))
+    row = find_first_match(get_lookup_text(raised))
     return row is None or row.code != hit.row.code
 
 
@@ -186,7 +186,7 @@ def _cut_raise(lines: Sequence[Line]) -> int:
 
 def _of_wrapped(raised: Sequence[ParsedException]) -> list[SignatureHit]:
     """Return the hits of exceptions in other processes of which the log shows the type alone."""
-    rows = [(each, row_of_type(name)) for each, name in cut_reports(raised)]
+    rows = [(each, find_type_row(name)) for each, name in cut_reports(raised)]
     return [SignatureHit(replace(row, broad=True), each.line) for each, row in rows if row is not None]
 
 
@@ -371,7 +371,7 @@ def _waiting(
 def _is_failure_alone(candidate: Candidate, ended: int) -> bool:
     """Whether it counts where nothing else shows a failure; `ended`: where the log's last two lines start."""
     text = candidate.cause.evidence[0].text
-    row = first_match(text)
+    row = find_first_match(text)
     if candidate.warning_only:
         return _NO_CUDA.search(text) is not None
     return (

@@ -15,9 +15,9 @@ from dataclasses import replace
 from itertools import accumulate, repeat
 
 from preflight import regex as re
-from preflight.diagnosis.failure_vocabulary import failure_vocabulary
+from preflight.diagnosis.failure_vocabulary import build_vocabulary
 from preflight.diagnosis.lines import KeptLine, Log
-from preflight.diagnosis.signature_matcher import shape_of_bytes
+from preflight.diagnosis.signature_matcher import zero_bytes
 
 MOST_WHOLE = 256 << 10  # bytes of a log that is diagnosed as it is
 _ALLOTMENTS = ((150, 48), (600, 12))
@@ -208,8 +208,8 @@ class LogCondenser:
         if self._events >= _MOST_EVENTS or self._event_bytes >= _EVENT_BYTES:
             self._postpone(rest, forms, lines, numbers)
             return fresh[:free]
-        text = shape_of_bytes(b"\n".join(map(lines.__getitem__, rest)))
-        events = list(map(rest.__getitem__, failure_vocabulary().lines_with(text)))
+        text = zero_bytes(b"\n".join(map(lines.__getitem__, rest)))
+        events = list(map(rest.__getitem__, build_vocabulary().lines_with(text)))
         if len(events) > _MOST_EVENTS:
             end = rest.index(events[_MOST_EVENTS])
             self._postpone(rest[end:], forms, lines, numbers)
@@ -240,8 +240,8 @@ class LogCondenser:
         while late and len(kept) < _MOST_EVENTS and size <= _EVENT_BYTES:
             last = late[: -_MOST_EVENTS - 1 : -1]
             del late[-_MOST_EVENTS:]
-            text = shape_of_bytes(b"\n".join(line for _, _, line in last))
-            for index in failure_vocabulary().lines_with(text)[: _MOST_EVENTS - len(kept)]:
+            text = zero_bytes(b"\n".join(line for _, _, line in last))
+            for index in build_vocabulary().lines_with(text)[: _MOST_EVENTS - len(kept)]:
                 kept.append(last[index])
                 size += len(last[index][2])
                 if size > _EVENT_BYTES:

@@ -9,13 +9,13 @@ from preflight import regex as re
 from preflight.diagnosis.candidate import Candidate
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.process_ends import CLOSED
-from preflight.diagnosis.report_leads import RESULT, only_names, reports, says_ended
+from preflight.diagnosis.report_leads import RESULT, is_only_name, is_report, says_ended
 from preflight.diagnosis.result import USER_CODE
 from preflight.diagnosis.run_ends import TESTS_PASSED
 from preflight.diagnosis.run_progress import RunProgress
-from preflight.diagnosis.signature_matcher import first_match
+from preflight.diagnosis.signature_matcher import find_first_match
 from preflight.diagnosis.signatures.table import CausalDepth, find_signature
-from preflight.diagnosis.step_counters import FEWEST_STEPS, counted_steps, names_step
+from preflight.diagnosis.step_counters import FEWEST_STEPS, names_step, parse_steps
 from preflight.diagnosis.tracebacks import IN_THREAD, MOST_BELOW, ParsedException, is_quoted
 from preflight.diagnosis.warning_lines import IS_EXCEPTION, is_warning_line
 from preflight.facts.xid_table import GPU_FAILED_XIDS, build_xid_pattern
@@ -116,7 +116,7 @@ def _may_be_shown(candidate: Candidate, course: RunProgress) -> bool:
     ended = course.ended_script(first) or course.heading(first).startswith("Process ")
     if ended or course.launcher_failed(first.order + 1) or says_ended(first.text, words):
         return False
-    if not (IS_EXCEPTION.match(first.text) or only_names(first.text, words)):
+    if not (IS_EXCEPTION.match(first.text) or is_only_name(first.text, words)):
         return False
     behind = islice(reversed(course.lines), len(course.lines) - first.order - 1)
     last = next((line.text for line in behind if line.stream == first.stream and line.text), "")
@@ -127,7 +127,7 @@ def _began_anew(first: Line, course: RunProgress) -> bool:
     """Whether a done run counts steps anew behind a failure: restarted, or another rank outlived it."""
     if course.launcher_failed() or max(course.done, default=-1) < first.order:
         return False
-    near = counted_steps(course.lines[max(0, first.order - _STEPS_NEAR) : first.order + _STEPS_NEAR])
+    near = parse_steps(course.lines[max(0, first.order - _STEPS_NEAR) : first.order + _STEPS_NEAR])
     above = {each.head: each.value for each in near if each.order < first.order}
     behind = [each for each in near if each.order > first.order]
     anew = any(each.value < above.get(each.head, 0) for each in behind)
@@ -154,12 +154,12 @@ def _is_proven(candidate: Candidate, framed: set[int], course: RunProgress) -> b
         return True
     texts = [each.text for each in course.lines[-3:] if each.stream == first.stream]  # may lack its message
     cut = any(", in " in text for text in texts) and is_quoted(course.lines, course.lines[-1])
-    return not cut and any(reports(each.text, row.alternatives) for each in candidate.cause.evidence)
+    return not cut and any(is_report(each.text, row.alternatives) for each in candidate.cause.evidence)
 
 
 def _is_plain(line: Line) -> bool:
     """Whether a line neither warns nor names a failure."""
-    return not is_warning_line(line.text) and first_match(line.text) is None
+    return not is_warning_line(line.text) and find_first_match(line.text) is None
 
 
 def _says_too_little(candidate: Candidate) -> bool:

@@ -46,7 +46,7 @@ _RULES = ("--", "──", "━━", "==", "══")
 _LONGEST_HEAD, _LONGEST, _FEWEST = 200, 400, 2
 
 
-def without_data_tables(lines: Sequence[Line]) -> Sequence[Line]:
+def blank_data_tables(lines: Sequence[Line]) -> Sequence[Line]:
     """Return the lines with such rows empty; a table pasted without a run is a report unless it counts."""
     rows = {line.order: counts for line, counts in _rows(lines) if not _METRIC.search(line.text)}
     if not rows:

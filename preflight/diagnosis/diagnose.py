@@ -8,23 +8,23 @@ from operator import itemgetter
 from preflight import regex as re
 from preflight.diagnosis import trends
 from preflight.diagnosis.candidate import MOST_EVIDENCE, Candidate
-from preflight.diagnosis.candidates import candidates
+from preflight.diagnosis.candidates import list_candidates
 from preflight.diagnosis.condensed_log import condense
 from preflight.diagnosis.contradictions import doubt_causes
-from preflight.diagnosis.data_tables import without_data_tables
-from preflight.diagnosis.error_lines import ends_in_error, error_lines
-from preflight.diagnosis.exception_shapes import judged_exceptions
+from preflight.diagnosis.data_tables import blank_data_tables
+from preflight.diagnosis.error_lines import ends_in_error, find_error_lines
+from preflight.diagnosis.exception_shapes import select_exceptions
 from preflight.diagnosis.host_evidence import Context, apply_context
 from preflight.diagnosis.lines import Line, Log, read_logs
-from preflight.diagnosis.outlived_exceptions import without_ignored, without_outlived
-from preflight.diagnosis.pod_events import without_recovered
-from preflight.diagnosis.quoted_text import is_shown_text, without_samples
+from preflight.diagnosis.outlived_exceptions import blank_ignored, blank_outlived
+from preflight.diagnosis.pod_events import blank_recovered
+from preflight.diagnosis.quoted_text import blank_samples, is_shown_text
 from preflight.diagnosis.rank_exits import exit_candidates
 from preflight.diagnosis.result import BENIGN, NAN_LOSS, UNKNOWN, BenignWarning, Cause, Diagnosis, Evidence
 from preflight.diagnosis.run_ends import COUNTED_RUNS
 from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.series import Point, read_points
-from preflight.diagnosis.signature_matcher import JoinedLines, find_hits, is_harmless, shape
+from preflight.diagnosis.signature_matcher import JoinedLines, find_hits, is_harmless, zero_numbers
 from preflight.diagnosis.signatures.table import NOTICES, CausalDepth, find_signature
 from preflight.diagnosis.tracebacks import is_quoted, parse_exceptions
 from preflight.diagnosis.warning_lines import is_warning_line
@@ -61,10 +61,10 @@ def diagnose_lines(lines: Sequence[Line], context: Context | None = None) -> Dia
 
 
 def _diagnose(lines: Sequence[Line], context: Context | None, *, beside_earlier: bool) -> Diagnosis:
-    lines = without_outlived(without_ignored(without_samples(without_data_tables(without_recovered(lines)))))
-    raised, hits = judged_exceptions(parse_exceptions(lines), find_hits(lines))
+    lines = blank_outlived(blank_ignored(blank_samples(blank_data_tables(blank_recovered(lines)))))
+    raised, hits = select_exceptions(parse_exceptions(lines), find_hits(lines))
     course = RunProgress(lines)
-    found = candidates(hits, raised, course)
+    found = list_candidates(hits, raised, course)
     found = doubt_causes(found, raised, course)
     exits = exit_candidates(lines, raised, found, course)
     counted = max((at for at in course.done if COUNTED_RUNS.search(lines[at].text)), default=-1)
@@ -76,7 +76,7 @@ def _diagnose(lines: Sequence[Line], context: Context | None, *, beside_earlier:
         or (bool(course.failing) and not course.continued(course.failing[-1].order))
         or _ends_in_traceback(lines, course)
     )
-    found += error_lines(lines, [each for each in found if each not in exits], course, failed=failed)
+    found += find_error_lines(lines, [each for each in found if each not in exits], course, failed=failed)
     ordered = sorted(found, key=lambda candidate: candidate.key)
     causes = tuple(candidate.cause for candidate in ordered)
     if context is not None:
@@ -204,7 +204,7 @@ def _warnings(lines: Sequence[Line]) -> tuple[BenignWarning, ...]:
 
 
 def _one_of_each_shape(lines: Sequence[Line]) -> Sequence[Line]:
-    shapes = shape("\n".join(line.text for line in lines)).split("\n")
+    shapes = zero_numbers("\n".join(line.text for line in lines)).split("\n")
     first: dict[str, Line] = {}
     for line, its_shape in zip(lines, shapes, strict=False):
         first.setdefault(its_shape, line)

@@ -11,7 +11,7 @@ from preflight.diagnosis.replacements import says_instead
 from preflight.diagnosis.result import SAID_CODE, UNKNOWN
 from preflight.diagnosis.run_ends import TESTS_PASSED
 from preflight.diagnosis.run_progress import RunProgress
-from preflight.diagnosis.signature_matcher import first_match, is_harmless
+from preflight.diagnosis.signature_matcher import find_first_match, is_harmless
 from preflight.diagnosis.signatures.table import CausalDepth
 from preflight.diagnosis.tracebacks import is_quoted
 from preflight.diagnosis.warning_lines import is_warning_line
@@ -69,7 +69,7 @@ def ends_in_error(lines: Sequence[Line], course: RunProgress) -> bool:
     )
 
 
-def error_lines(
+def find_error_lines(
     lines: Sequence[Line], found: Sequence[Candidate], course: RunProgress, *, failed: bool
 ) -> list[Candidate]:
     """Return the error that a log's end names, where nothing else says more than that a process ended."""
@@ -100,7 +100,7 @@ def error_lines(
     line = next(iter(leveled or (() if found else said)), None)
     if line is None:
         return []
-    row = first_match(line.text)
+    row = find_first_match(line.text)
     if row is not None and row.depth in (CausalDepth.ROOT, CausalDepth.GENERAL) and not row.broad:
         said_by = row.cause, row.fix
         return [Candidate.shown_by([line], CausalDepth.GENERAL, (row.code, row.slug), "possible", said_by)]
@@ -128,7 +128,7 @@ def _says_more(lines: Sequence[Line], line: Line) -> bool:
         or is_shown_text(lines, line)
     ):
         return False
-    row = first_match(text)
+    row = find_first_match(text)
     return row is None or row.depth is not CausalDepth.VICTIM
 
 

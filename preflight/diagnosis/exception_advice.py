@@ -112,7 +112,7 @@ _ADVICE: tuple[tuple[str, str, str], ...] = (
 )  # fmt: skip
 
 
-def advice_for(name: str, message: str) -> str:
+def find_advice(name: str, message: str) -> str:
     """Return what usually is wrong where an exception of a type is raised, and how to see it."""
     for types, words, advice in _ADVICE:
         if name in (types or name).split("|") and re.search(words, message):

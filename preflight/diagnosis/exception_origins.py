@@ -127,7 +127,7 @@ _ANOTHER_THING: tuple[tuple[frozenset[str], re.Pattern[str], str], ...] = (
 )  # fmt: skip
 
 
-def row_over_words(row: Signature, raised: ParsedException, source: str) -> Signature:
+def override_row(row: Signature, raised: ParsedException, source: str) -> Signature:
     """Return the row that an exception belongs to: what raised it overrules the row of its words.
 
     `source`: the lines above its message, which show the call.
@@ -159,7 +159,7 @@ def row_over_words(row: Signature, raised: ParsedException, source: str) -> Sign
     return replace(found, broad=True) if found is not None else row
 
 
-def calling_library(chain: Sequence[ParsedException]) -> str:
+def find_calling_library(chain: Sequence[ParsedException]) -> str:
     """Return the library that gave another one an argument that it does not take, "" where the script did."""
     for each in chain:
         found = _CALLS_LIBRARIES.search(each.frames[-1].path) if each.frames else None
@@ -168,7 +168,7 @@ def calling_library(chain: Sequence[ParsedException]) -> str:
     return ""
 
 
-def row_of_place(chain: Sequence[ParsedException], source: str) -> Signature | None:
+def find_row_of_place(chain: Sequence[ParsedException], source: str) -> Signature | None:
     """Return the row of an exception that says little, but was raised where a library does one thing only.
 
     `source`: the lines above the message of the one that began the chain, which show its call.
@@ -187,7 +187,7 @@ def row_of_place(chain: Sequence[ParsedException], source: str) -> Signature | N
         if each.frames:
             at = each.frames[-1]
             for code, types, place in _RAISED_IN:
-                if place is _CALLS_LIBRARIES and not calling_library([each]):
+                if place is _CALLS_LIBRARIES and not find_calling_library([each]):
                     continue
                 if place is _IMPORTED and not _LACKS.match(each.message):
                     continue
@@ -213,6 +213,6 @@ def is_of_another_package(raised: ParsedException) -> bool:
     return owners is not None and "." in raised.type and raised.type.partition(".")[0] not in owners
 
 
-def words_of(raised: ParsedException) -> str:
+def get_lookup_text(raised: ParsedException) -> str:
     """Return type and message to look up in the table; for another package's class the message alone."""
     return f"Exception: {raised.message or raised.below}" if is_of_another_package(raised) else raised.text

@@ -18,7 +18,7 @@ _VARIES = re.compile(
 Item = TypeVar("Item")
 
 
-def judged_exceptions(
+def select_exceptions(
     raised: Sequence[ParsedException], hits: Sequence[SignatureHit]
 ) -> tuple[Sequence[ParsedException], Sequence[SignatureHit]]:
     """Return the exceptions that are judged, and the hits without those on the other ones' lines."""
@@ -26,7 +26,7 @@ def judged_exceptions(
         return raised, hits
     codes = {hit.line.order: hit.row.code for hit in hits}
     alike: dict[object, list[list[ParsedException]]] = {}
-    for chain in chains_of(raised):
+    for chain in group_chains(raised):
         alike.setdefault(tuple(_shape_of(each, codes) for each in chain), []).append(chain)
     known = [like for like in alike.values() if any(each.line.order in codes for each in like[0])]
     unknown = [like for like in alike.values() if not any(each.line.order in codes for each in like[0])]
@@ -39,7 +39,7 @@ def judged_exceptions(
     )
 
 
-def chains_of(raised: Sequence[ParsedException]) -> list[list[ParsedException]]:
+def group_chains(raised: Sequence[ParsedException]) -> list[list[ParsedException]]:
     """Return the exceptions of each process that belong together."""
     chains: dict[object, list[ParsedException]] = {}
     for each in raised:

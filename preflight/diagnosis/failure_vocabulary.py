@@ -6,7 +6,7 @@ from functools import cache
 
 from preflight import regex as re
 from preflight.diagnosis import reported_errors, run_ends
-from preflight.diagnosis.signature_matcher import places_of, shape
+from preflight.diagnosis.signature_matcher import find_places, zero_numbers
 from preflight.diagnosis.signatures.model import AnyOf, Signature
 from preflight.diagnosis.signatures.table import NOTICES, SEARCHED
 
@@ -64,9 +64,9 @@ class FailureVocabulary:
         self._pattern = re.compile(f" (?:{tries})".encode())
 
     def lines_with(self, text: bytes) -> list[int]:
-        """Return the places of the lines of a text, as `shape` writes it, that hold one of the literals."""
+        """Return the places of the lines of a text (see `zero_numbers`) that hold one of the literals."""
         words = self._inside if text.isascii() else self._inside + self._foreign
-        found = set[int]().union(*(places_of(word, text) for word in words))
+        found = set[int]().union(*(find_places(word, text) for word in words))
         place, before, end, line, tried = 0, 0, -1, b"", set[bytes]()
         for match in self._pattern.finditer(b" " + text.translate(_BLANKS)):
             at = match.start()  # of the word in `text`, which has no blank in front
@@ -85,7 +85,7 @@ class FailureVocabulary:
 
 
 @cache
-def failure_vocabulary() -> FailureVocabulary:
+def build_vocabulary() -> FailureVocabulary:
     """Return the vocabulary of the whole diagnosis; made when a long log first needs it."""
     every: list[Signature | AnyOf] = [
         *SEARCHED,
@@ -95,7 +95,9 @@ def failure_vocabulary() -> FailureVocabulary:
     ]
     literals = {(each.literal, each.pattern) for row in every for each in row.alternatives}
     literals.update((literal, "") for literal in _STRUCTURE)
-    return FailureVocabulary(sorted((shape(literal), pattern) for literal, pattern in literals if literal))
+    return FailureVocabulary(
+        sorted((zero_numbers(literal), pattern) for literal, pattern in literals if literal)
+    )
 
 
 def _words_of(literal: str, pattern: str, known: Iterable[str]) -> list[str]:

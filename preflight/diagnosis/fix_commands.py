@@ -97,23 +97,23 @@ _AT_PLACE = {
 """By code: (file:function of the innermost frames, what to do), where a log's words do not say it."""
 
 
-def command_for(code: str, text: str) -> str:
+def find_command(code: str, text: str) -> str:
     """Return what to do, made from a cause's lines (joined); "" where they do not say enough."""
     said = find_advice(code, text)[2]
     pattern, command = _WITH_NAME.get(code, (None, ""))
     found = pattern.search(text) if pattern else None
-    names = [shell_word(group) for group in found.groups() if group] if found else []
+    names = [quote_path(group) for group in found.groups() if group] if found else []
     make = _MAKERS.get(code)
     return said or (command.format(*names) if names else "") or (make(text) if make else "")
 
 
-def command_at(code: str, places: Iterable[str]) -> str:
+def find_place_command(code: str, places: Iterable[str]) -> str:
     """Return what to do about a cause raised at such places (file:function), "" where they do not say it."""
     where = "\n".join(places)
     return next((command for words, command in _AT_PLACE.get(code, ()) if re.search(words, where)), "")
 
 
-def shell_word(path: str) -> str:
+def quote_path(path: str) -> str:
     """Return a path or name of a log, which may hold anything, as one word of a shell; `~/` stays."""
     home = "~/" if path.startswith("~/") else ""
     return home + quote(path.removeprefix(home))
@@ -146,7 +146,7 @@ def _ended(text: str) -> str:
     if worker := _first(_PADDLE_RANK, text):
         return f"less log/workerlog.{worker}, which is that rank's output (--log_dir of paddle.distributed.launch)"
     if refused:
-        return f"python {shell_word(refused[1])} --help: with status 2 Python says that arguments are refused, or that it finds no such script"
+        return f"python {quote_path(refused[1])} --help: with status 2 Python says that arguments are refused, or that it finds no such script"
     return "grep -il error /tmp/ray/session_latest/logs/*" if _RAY.search(text) else ""
 
 
@@ -155,7 +155,7 @@ def _missing(text: str) -> str:
     folder = path.rpartition("/")[0]
     if not folder:
         return ""
-    said = f"ls -ld {shell_word(folder)}"
+    said = f"ls -ld {quote_path(folder)}"
     return (
         said
         if path.startswith("/")
@@ -202,7 +202,7 @@ def _held(text: str) -> tuple[float, float, float, float]:
     return total, allocated, kept, _gib(text, "this process has ", "") or allocated + kept
 
 
-def filled_by_itself(text: str) -> str:
+def describe_own_memory(text: str) -> str:
     """Return how much of a GPU a process that ran out of memory holds, "" where that is not nearly all."""
     total, *_, own = _held(text)
     return f"{own:.1f} of {total:.1f} GiB" if own > _NEARLY_ALL * total > 0 else ""
@@ -217,7 +217,7 @@ def _gib(text: str, before: str, after: str) -> float:
 def _reach(text: str) -> str:
     """Return what shows whether a host can be found, or be reached at a port."""
     found = _HOST_AND_PORT.search(text)
-    host, port = [shell_word(group) for group in found.groups() if group] if found else ("", "")
+    host, port = [quote_path(group) for group in found.groups() if group] if found else ("", "")
     if found and re.search(r"gai error|be retrieved|be resolved|host not found", text):
         return f"getent hosts {host}"
     return f"nc -vz {host} {port}" if found else ""

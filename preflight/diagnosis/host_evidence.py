@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from preflight import regex as re
-from preflight.diagnosis.candidate import with_module_advice
+from preflight.diagnosis.candidate import add_module_advice
 from preflight.diagnosis.free_memory import FreeMemory
 from preflight.diagnosis.result import SAID_CODE, Cause, Confidence, Evidence
 from preflight.diagnosis.signatures.table import CausalDepth, find_signature
@@ -136,7 +136,7 @@ def _weighed(cause: Cause, context: Context) -> Cause:
             command="",
         )
     if cause.code == "S89" and context.own_modules:
-        return with_module_advice(cause, (), context.own_modules) if _names_own(cause, context) else cause
+        return add_module_advice(cause, (), context.own_modules) if _names_own(cause, context) else cause
     xids = {xid.code for log in context.kernel_logs for xid in log.xids}
     if cause.code == "S38" and not xids.isdisjoint(ADDRESS_FAULT_XIDS):
         return replace(cause, confidence="certain")

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from preflight import regex as re
 from preflight.diagnosis.line_unwrap import unwrap_lines
-from preflight.diagnosis.one_line_tracebacks import unfold
-from preflight.diagnosis.paste_marks import without_marks
+from preflight.diagnosis.one_line_tracebacks import unfold_traceback
+from preflight.diagnosis.paste_marks import strip_marks
 from preflight.diagnosis.prefix_templates import find_prefixes
-from preflight.diagnosis.structured_records import printed_lines
+from preflight.diagnosis.structured_records import extract_lines
 from preflight.diagnosis.timestamps import parse_timestamp
 from preflight.frozen import dataclass
 
@@ -167,7 +167,7 @@ def _read(log: Log, order: int, *, stamped: bool) -> Iterator[Line]:
         rank = _first_known(rank, outer, log.rank)
         grouped = grouped or _GROUP in text
         text = _GROUP_MARGIN.sub("", text) if grouped else text
-        for part in (bar, *unfold(text)) if bar else unfold(text):
+        for part in (bar, *unfold_traceback(text)) if bar else unfold_traceback(text):
             yield Line(number, part, rank, name, log.host, order, at, count, label)
             order += 1
 
@@ -176,11 +176,11 @@ def _printed(log: Log) -> Iterable[KeptLine]:
     """Return the lines that programs printed, out of the records and the paste that hold them."""
     lines = log.kept or tuple(map(KeptLine, itertools.count(1), log.text.split("\n")))
     texts = [line.text for line in lines]
-    entries = printed_lines(texts)
+    entries = extract_lines(texts)
     if entries is not None:
         lines = tuple(lines[place]._replace(text=text) for place, text in entries)
         texts = [text for _, text in entries]
-    bare = without_marks(texts)
+    bare = strip_marks(texts)
     if bare is texts:
         return lines
     return (KeptLine(number, text, count) for (number, _, count), text in zip(lines, bare, strict=True))

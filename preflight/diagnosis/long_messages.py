@@ -13,7 +13,7 @@ from preflight.diagnosis.tracebacks import MOST_BELOW, ParsedException, wraps_an
 _LONGEST = 2000  # lines of a message; torch shows the source of a kernel that NVRTC refused
 
 
-def hits_of_long_messages(
+def find_long_hits(
     raised: Sequence[ParsedException], hits: Sequence[SignatureHit], failing: Sequence[Line]
 ) -> Iterator[SignatureHit]:
     """Yield, for each exception whose first line is empty, the first cause that its process prints behind it.

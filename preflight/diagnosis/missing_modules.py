@@ -3,8 +3,8 @@
 from collections.abc import Collection, Sequence
 
 from preflight import regex as re
-from preflight.diagnosis.fix_commands import shell_word
-from preflight.diagnosis.native_libraries import ModuleAdvice, library_advice
+from preflight.diagnosis.fix_commands import quote_path
+from preflight.diagnosis.native_libraries import ModuleAdvice, find_library_advice
 from preflight.facts.package_names import BUILT_FROM_SOURCE, find_package
 
 _TORCH = frozenset({"torch", "torchvision", "torchaudio"})
@@ -23,12 +23,12 @@ _PREFIX = re.compile(r"^(?P<prefix>.*)/lib(?:64)?/python3[\d.]*/(?:site|dist)-pa
 _SITE = re.compile(r"(?:site|dist)-packages/|/lib(?:64)?/python3|^<")
 
 
-def module_advice(text: str, files: Sequence[str], own: Collection[str] = ()) -> ModuleAdvice:
+def find_module_advice(text: str, files: Sequence[str], own: Collection[str] = ()) -> ModuleAdvice:
     """Return what to do about the module that a message names.
 
     `files` are those of the traceback's frames; `own` names the modules that lie in the user's own directory.
     """
-    if (built := library_advice(text)).cause:
+    if (built := find_library_advice(text)).cause:
         return built
     if "externally-managed-environment" in text:
         return ModuleAdvice(
@@ -44,7 +44,7 @@ def module_advice(text: str, files: Sequence[str], own: Collection[str] = ()) ->
         return ModuleAdvice(
             f"pip finds no {wanted[1]} for this Python, platform and index",
             "take one of the versions that the message lists, another index (--index-url), or a Python for which that version has wheels",
-            f"python -m pip index versions {shell_word(re.split('[<>=!~]', wanted[1])[0])}",
+            f"python -m pip index versions {quote_path(re.split('[<>=!~]', wanted[1])[0])}",
         )
     found = _MODULE.search(text)
     module = next((group for group in found.groups() if group), "") if found else ""
@@ -106,7 +106,7 @@ def _path_advice(module: str, root: str) -> ModuleAdvice:
         f"the module {module} is the user's own, and Python on this host does not find it: not on its path, or not copied",
         f"start from the directory that holds {top}, put that into PYTHONPATH (env: of the run config), or copy the tree with --sync;"
         f" pip has no part in it",
-        f"export PYTHONPATH={shell_word(root)}" if root and "." not in module else "gpulaunch run --sync ...",
+        f"export PYTHONPATH={quote_path(root)}" if root and "." not in module else "gpulaunch run --sync ...",
     )
 
 
@@ -153,6 +153,6 @@ def _python(files: Sequence[str]) -> str:
             return (
                 "/usr/bin/python3"
                 if at_system and prefix != "/usr/local"
-                else shell_word(f"{prefix}/bin/python")
+                else quote_path(f"{prefix}/bin/python")
             )
     return "python"

@@ -1,7 +1,7 @@
 """What to do about a compiled library that does not load or fit this torch, CUDA or distribution. Pure."""
 
 from preflight import regex as re
-from preflight.diagnosis.fix_commands import shell_word
+from preflight.diagnosis.fix_commands import quote_path
 from preflight.frozen import dataclass
 
 # An extension that was compiled, and what it lacks: a symbol of torch (at::, c10::, torch::), or a library.
@@ -34,7 +34,7 @@ class ModuleAdvice:
     command: str = ""
 
 
-def library_advice(text: str) -> ModuleAdvice:
+def find_library_advice(text: str) -> ModuleAdvice:
     """Return what to do about the library that a message names; nothing where it names none."""
     damaged, absent, old = _DAMAGED.search(text), _WINDOWS_LIBRARY.search(text), _OLD_LIBRARY.search(text)
     if damaged:
@@ -42,7 +42,7 @@ def library_advice(text: str) -> ModuleAdvice:
             f"{damaged[1].rpartition('/')[2]} cannot be loaded on this host: {damaged[2]}",
             "copy or install it again, for this processor and distribution, with free space where it lies; a file system that is mounted noexec"
             " maps none (TMPDIR, and the caches of just-in-time builds, must lie elsewhere)",
-            f"file {shell_word(damaged[1])}; findmnt -T {shell_word(damaged[1])}",
+            f"file {quote_path(damaged[1])}; findmnt -T {quote_path(damaged[1])}",
         )
     if absent:
         name = absent[1].replace("\\", "/").rpartition("/")[2]

@@ -17,7 +17,7 @@ _PARTS = re.compile(rf"(?<!\s)\s+(?=File \"[^\"]+\", line \d+, in |{_LINK}|{_RAI
 _LINKED, _IS_RAISED = re.compile(_LINK), re.compile(_RAISED)
 
 
-def unfold(text: str) -> Sequence[str]:
+def unfold_traceback(text: str) -> Sequence[str]:
     """Return the lines of a traceback in a line, the text before it first; else the line alone."""
     at = text.find(START)
     if at < 0 or len(text) - at < 2 * len(START) or SOFT.search(text[:at]) or is_example(text):

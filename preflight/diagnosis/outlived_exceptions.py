@@ -8,7 +8,7 @@ from preflight.diagnosis.lines import Line
 from preflight.diagnosis.replacements import says_instead
 from preflight.diagnosis.run_ends import DONE, FAILED
 from preflight.diagnosis.run_progress import RunProgress
-from preflight.diagnosis.signature_matcher import first_match, shape
+from preflight.diagnosis.signature_matcher import find_first_match, zero_numbers
 from preflight.diagnosis.tracebacks import (
     CAUSE,
     CONTEXT,
@@ -16,7 +16,7 @@ from preflight.diagnosis.tracebacks import (
     IN_THREAD,
     LONGEST_TRACEBACK,
     OF_TASK,
-    named_exception,
+    match_exception,
 )
 from preflight.diagnosis.warning_lines import is_warning_line
 
@@ -50,7 +50,7 @@ _REFUSED = re.compile(r"\bHTTP/\d(?:\.\d)?\" [45]\d\d\b")
 ANSWERED = re.compile(r"\bHTTP/\d(?:\.\d)?\" 2\d\d\b|\bApplication shutdown complete\b")
 
 
-def without_ignored(lines: Sequence[Line]) -> Sequence[Line]:
+def blank_ignored(lines: Sequence[Line]) -> Sequence[Line]:
     """Return the lines with those empty that show exceptions which Python ignored: nothing ends by them.
 
     Its logging ignores a message that does not fit its arguments, too; a log that it cannot write may matter.
@@ -72,7 +72,7 @@ def _is_ignored(lines: Sequence[Line], index: int, text: str) -> bool:
     if text.startswith(_NOT_LOGGED):
         return not any(_LOG_UNWRITABLE.search(lines[each].text) for each in _of_traceback(lines, index))
     if text.startswith(_AT_EXIT):
-        return all(first_match(lines[each].text) is None for each in _of_traceback(lines, index))
+        return all(find_first_match(lines[each].text) is None for each in _of_traceback(lines, index))
     if IN_THREAD in text:
         shown = [lines[each].text for each in _of_traceback(lines, index)]
         return _AT_SHUTDOWN.match(shown[-1]) is not None or (
@@ -115,7 +115,7 @@ def _is_refused(lines: Sequence[Line], end: int) -> bool:
 def _is_of_request(lines: Sequence[Line], head: int) -> bool:
     """Whether a server answered others behind a request whose exception says nothing about the server."""
     shown = list(_of_traceback(lines, head))
-    return first_match(lines[shown[-1]].text) is None and any(
+    return find_first_match(lines[shown[-1]].text) is None and any(
         ANSWERED.search(line.text) for line in lines[shown[-1] + 1 :]
     )
 
@@ -129,7 +129,7 @@ def _shows_stack(lines: Sequence[Line], head: int) -> bool:
     return False
 
 
-def without_outlived(lines: Sequence[Line]) -> Sequence[Line]:
+def blank_outlived(lines: Sequence[Line]) -> Sequence[Line]:
     """Return the lines with those empty that show exceptions behind which their process continued.
 
     They are of warnings, of tasks that nothing waited for, and of threads. Those of threads stay where
@@ -163,7 +163,7 @@ def _outlived(lines: Sequence[Line], head: int, course: RunProgress, *, before: 
 
 def _report(lines: Sequence[Line], head: int) -> str:
     """Return the line above a traceback and its exception, without numbers: who caught one catches all."""
-    return shape(
+    return zero_numbers(
         "\n".join(
             lines[at].text for at in (head, *_of_traceback(lines, head)) if not lines[at].text[:1].isspace()
         )
@@ -202,7 +202,7 @@ def _of_traceback(lines: Sequence[Line], start: int) -> Iterator[int]:
             linked = CAUSE in line.text or CONTEXT in line.text
             if shown_only and not own:
                 return
-            if (ended and not linked) or not (own or linked or named_exception(line.text)):
+            if (ended and not linked) or not (own or linked or match_exception(line.text)):
                 return
             text, ended = line.text, not (own or linked)
         yield index

@@ -48,11 +48,11 @@ _TASK = re.compile(r"\d{1,5}: ")
 _ENOUGH = 6  # lines that make a listing whatever its numbers are followed by
 
 
-def without_marks(texts: Sequence[str]) -> Sequence[str]:
+def strip_marks(texts: Sequence[str]) -> Sequence[str]:
     """Return the lines without what was put around, before or behind all of them, else as they are."""
     whole = "\n".join(texts)
     texts = _readable(texts, whole)
-    for strip in (without_numbers, _without_ends, _without_mark, without_numbers, _without_margin):
+    for strip in (strip_numbers, _without_ends, _without_mark, strip_numbers, _without_margin):
         texts = strip(texts)
     return _dedented(texts) if '  File "' in whole and _HEAD.search(whole) else texts
 
@@ -157,7 +157,7 @@ def _dedented(texts: Sequence[str]) -> Sequence[str]:
     return found
 
 
-def without_numbers(texts: Sequence[str]) -> Sequence[str]:
+def strip_numbers(texts: Sequence[str]) -> Sequence[str]:
     """Return a listing's lines without the numbers of `cat -n`, `grep -n` or an editor; else as they are."""
     filled = [text for text in texts if text.strip()]
     few = len(filled) < _ENOUGH

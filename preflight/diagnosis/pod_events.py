@@ -14,7 +14,7 @@ _OF_POD = re.compile(r"\bpod/\S+")
 _IMAGE = re.compile(r"\b[Ii]mage \"([^\"]+)\"")
 
 
-def without_recovered(lines: Sequence[Line]) -> Sequence[Line]:
+def blank_recovered(lines: Sequence[Line]) -> Sequence[Line]:
     """Return the lines with those events empty behind which their pod was started, its image pulled."""
     if not any("Started " in line.text and "Normal " in line.text for line in lines):
         return lines

@@ -69,7 +69,7 @@ def weigh_peers_end(candidate: Candidate, others: Sequence[Candidate]) -> Candid
     return candidate
 
 
-def lost_its_store(candidate: Candidate, chains: Sequence[Sequence[ParsedException]]) -> Candidate:
+def demote_lost_store(candidate: Candidate, chains: Sequence[Sequence[ParsedException]]) -> Candidate:
     """Let torch's agent rank behind others that lost a store it had reached: the agent serving it ended."""
     if candidate.cause.code != _UNREACHED or not all(
         _STORE_FAILED.search(each.text) for each in candidate.cause.evidence

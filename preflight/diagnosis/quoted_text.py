@@ -7,10 +7,10 @@ from itertools import takewhile
 
 from preflight import regex as re
 from preflight.diagnosis.lines import Line
-from preflight.diagnosis.report_leads import RESULT, reports
+from preflight.diagnosis.report_leads import RESULT, is_report
 from preflight.diagnosis.run_ends import DONE, FAILED
-from preflight.diagnosis.signature_matcher import first_match
-from preflight.diagnosis.step_counters import names_step, words_of_turn
+from preflight.diagnosis.signature_matcher import find_first_match
+from preflight.diagnosis.step_counters import get_turn_words, names_step
 from preflight.diagnosis.structured_records import is_data, is_example
 
 _OPTION = re.compile(r"\s+--?\w[^ ]*(?: [^ ]+){0,6} {2,}\S")
@@ -136,9 +136,9 @@ def _is_only_quoted(lines: Sequence[Line], line: Line) -> bool:
     texts = (found.span() for found in _QUOTATION.finditer(text) if not found[1])
     quoted = [(start, end) for start, end in texts if text[start - 1 : start] != ","]
     rest = _QUOTATION.sub(lambda found: found[0] if found[1] else "", text) if quoted else text
-    if not quoted or _SAYS_OF_RUN.search(rest) or reports(text, ()):
+    if not quoted or _SAYS_OF_RUN.search(rest) or is_report(text, ()):
         return False
-    row = first_match(text)
+    row = find_first_match(text)
     words = [
         found.start()
         for each in (row or FAILED).alternatives
@@ -164,7 +164,7 @@ def _is_amid(lines: Sequence[Line], order: int) -> bool:
     near = slice(max(0, order - _LONGEST_SAMPLE), order)
     above = next((each.text for each in reversed(lines[near]) if not _ITEM.match(each.text)), "")
     behind = lines[order + 1 : order + _LONGEST_SAMPLE]
-    if not _ITEM.match(behind[0].text if behind else "") and not first_match(lines[order - 1].text):
+    if not _ITEM.match(behind[0].text if behind else "") and not find_first_match(lines[order - 1].text):
         return False
     return not _HEADS_FAILURES.search(above) and any(
         not (_ITEM.match(each.text) or _ECHO.match(each.text)) for each in behind
@@ -176,10 +176,10 @@ def _tells(text: str) -> bool:
     told = _TOLD.search(text)
     above = text[: told.start()] if told else ""
     reported = told is not None and told[0][0] in "Yy" and _SAYS_FAILED.search(above)
-    return told is not None and not (reported or first_match(above))
+    return told is not None and not (reported or find_first_match(above))
 
 
-def without_samples(lines: Sequence[Line]) -> Sequence[Line]:
+def blank_samples(lines: Sequence[Line]) -> Sequence[Line]:
     """Return the lines with those empty that a model wrote.
 
     A trainer rules them off, names them above, and says below that they end, or continues as above them.
@@ -192,9 +192,9 @@ def without_samples(lines: Sequence[Line]) -> Sequence[Line]:
         written = list(takewhile(lambda each: not _END_OF_SAMPLE.match(each.text), own))
         behind = own[len(written) :]
         near = lines[max(0, start - _TURNS) : start + 1]
-        above = {words_of_turn(each.text) for each in near} - {frozenset()}
+        above = {get_turn_words(each.text) for each in near} - {frozenset()}
         if behind and (
-            _NAMED_END.match(behind[0].text) or any(words_of_turn(each.text) in above for each in behind[1:])
+            _NAMED_END.match(behind[0].text) or any(get_turn_words(each.text) in above for each in behind[1:])
         ):
             for each in written:
                 kept[each.order] = replace(each, text="")

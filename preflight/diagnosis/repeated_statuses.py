@@ -6,7 +6,7 @@ from typing import TypeAlias
 from preflight import regex as re
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.process_ends import SYSTEM_ERROR
-from preflight.diagnosis.signature_matcher import SignatureHit, first_match
+from preflight.diagnosis.signature_matcher import SignatureHit, find_first_match
 from preflight.diagnosis.signatures.cuda_statuses import KERNEL_ASSERTION
 from preflight.diagnosis.signatures.table import CausalDepth, Signature
 from preflight.diagnosis.tracebacks import MOST_BELOW, ParsedException
@@ -19,7 +19,7 @@ _LAST_ERROR = re.compile(r"\bLast error: (\S.*)")
 _NCCL_KINDS = frozenset({SYSTEM_ERROR, "S131"})
 
 
-def by_named_status(shown: Sequence[SignatureHit]) -> list[SignatureHit]:
+def refine_statuses(shown: Sequence[SignatureHit]) -> list[SignatureHit]:
     """Return the hits without torch's status below one; its row counts if the message names none."""
     named: dict[_Place, SignatureHit] = {
         (hit.line.stream, hit.line.order): hit for hit in shown if _NAMES_STATUS.match(hit.line.text)
@@ -40,7 +40,7 @@ def _just_below(line: Line, named: Mapping[_Place, SignatureHit]) -> SignatureHi
     return next((named[place] for place in places if place in named), None)
 
 
-def by_printed_assertions(hits: Sequence[SignatureHit]) -> list[SignatureHit]:
+def refine_assertions(hits: Sequence[SignatureHit]) -> list[SignatureHit]:
     """Return the hits; those that only say that an assertion failed get the row of the one a kernel printed.
 
     A kernel prints without a rank's prefix, so an assertion of no rank is every rank's.
@@ -57,7 +57,7 @@ def _row_of(line: Line, printed: Sequence[SignatureHit]) -> Signature:
     return own.row
 
 
-def with_last_errors(
+def add_last_errors(
     shown: Sequence[SignatureHit], raised: Sequence[ParsedException], lines: Sequence[Line]
 ) -> list[SignatureHit]:
     """Return the hits with those of what NCCL wrote last, which says more than the kind of its error."""
@@ -70,7 +70,7 @@ def with_last_errors(
 def _of_last_error(raised: ParsedException, lines: Sequence[Line]) -> list[SignatureHit]:
     """Return the hits of what NCCL itself wrote last, which torch repeats below its own message."""
     said = _LAST_ERROR.search(raised.below)
-    row = first_match(f"NCCL WARN {said[1]}") if said else None
+    row = find_first_match(f"NCCL WARN {said[1]}") if said else None
     if said is None or row is None or row.depth is not CausalDepth.ROOT:
         return []
     below = lines[raised.line.order + 1 : raised.line.order + 1 + MOST_BELOW]

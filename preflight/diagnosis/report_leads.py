@@ -48,12 +48,12 @@ RESULT = re.compile(
 )
 
 
-def reports(text: str, alternatives: Sequence[Alternative]) -> bool:
+def is_report(text: str, alternatives: Sequence[Alternative]) -> bool:
     """Whether words that a pattern finds are where a process or a program reports what happened to it."""
     return _words_before(text, alternatives) is None
 
 
-def only_names(text: str, alternatives: Sequence[Alternative]) -> bool:
+def is_only_name(text: str, alternatives: Sequence[Alternative]) -> bool:
     """Whether such words are where none reports its own failure; a table's rows may report it."""
     lead = _words_before(text, alternatives)
     return lead is not None and _CELL.search(lead) is None and _SENTENCE.match(lead) is None

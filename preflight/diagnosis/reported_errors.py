@@ -72,7 +72,7 @@ _BEHIND_QUOTE = re.compile(r"['\"`]\.? +(?=[A-Z][a-z]*\b[ ',])")
 _LONGEST = 600
 
 
-def reported_error(text: str) -> tuple[str, str] | None:
+def parse_reported_error(text: str) -> tuple[str, str] | None:
     """Return (type, message) of an exception that a line reports by its message alone, else None."""
     text = text[:_LONGEST]
     written = _WRITTEN.match(text) if text.endswith(")") else None

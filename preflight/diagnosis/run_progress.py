@@ -7,25 +7,25 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from preflight import regex as re
-from preflight.diagnosis.line_kinds import line_kinds, same_format
+from preflight.diagnosis.line_kinds import list_line_kinds, mask_digits
 from preflight.diagnosis.lines import RAY_WORKER, Line
 from preflight.diagnosis.quoted_text import is_shown_text
 from preflight.diagnosis.replacements import replaces_failed, says_instead
-from preflight.diagnosis.report_leads import RESULT, only_names, says_ended
+from preflight.diagnosis.report_leads import RESULT, is_only_name, says_ended
 from preflight.diagnosis.run_ends import COUNTED_RUNS, DONE, FAILED, TESTS_PASSED, is_below_count
 from preflight.diagnosis.run_starts import (
     RESUMES,
     ends_script,
-    last_start,
-    last_traceback,
+    find_last_start,
+    find_last_traceback,
     shows_caught,
     stage_starts,
     starts_again,
 )
-from preflight.diagnosis.signature_matcher import HARMLESS, JoinedLines, first_match, shape
+from preflight.diagnosis.signature_matcher import HARMLESS, JoinedLines, find_first_match, zero_numbers
 from preflight.diagnosis.signatures.exit_messages import NOT_FOUND_IN_WORDS
 from preflight.diagnosis.signatures.model import Alternative, CausalDepth, Signature
-from preflight.diagnosis.step_counters import count_on, counted_steps, rise, words_of_turn
+from preflight.diagnosis.step_counters import count_on, get_turn_words, is_rising, parse_steps
 from preflight.diagnosis.tracebacks import LONGEST_TRACEBACK
 from preflight.diagnosis.warning_lines import IS_EXCEPTION, LONGEST, is_warning_line
 
@@ -94,7 +94,7 @@ class RunProgress:
         self._rows: defaultdict[tuple[tuple[str, str, int | None], str], list[int]] = defaultdict(list)
         self.done: list[int] = []
         said = list[Line]()
-        for line, kind in zip(lines, line_kinds(lines), strict=True):
+        for line, kind in zip(lines, list_line_kinds(lines), strict=True):
             if kind == "failed":
                 said.append(line)
             elif kind == "done" and (line.text[:2] != "OK" or is_below_count(lines, line.order)):
@@ -116,11 +116,11 @@ class RunProgress:
             for at in sorted(failed)
             if not (is_shown_text(lines, said[at]) or self.outlived_words(said[at], FAILED.alternatives))
         ]
-        self.start = last_start(lines, self.failing, sorted((*self._moves, *self._steps)))
+        self.start = find_last_start(lines, self.failing, sorted((*self._moves, *self._steps)))
         self.failing = [
             line
             for line in self.failing
-            if line.order >= self.start and not self.stopped_when_done(line, first_match(line.text))
+            if line.order >= self.start and not self.stopped_when_done(line, find_first_match(line.text))
         ]
 
     @property
@@ -149,7 +149,7 @@ class RunProgress:
         """
         if line.order >= max(self._result, self._last_step) or self.ends_job(line.order):
             return False
-        if not only_names(line.text, alternatives):
+        if not is_only_name(line.text, alternatives):
             return False
         ended = says_ended(line.text, alternatives) and not says_instead(line.text)
         enough = _MOVES_ENOUGH if ended else _STEPS_BEHIND_WORDS
@@ -208,7 +208,7 @@ class RunProgress:
         return first
 
     def _turn(self, at: int) -> object:
-        return self.lines[at].stream, words_of_turn(self.lines[at].text)
+        return self.lines[at].stream, get_turn_words(self.lines[at].text)
 
     def continued(self, after: int) -> bool:
         """Whether the run plainly continued to the end behind a line (its `order`).
@@ -242,7 +242,7 @@ class RunProgress:
             return bool(said)
         text = self.lines[after].text
         raised = IS_EXCEPTION.match(text)
-        row = first_match(text) if FAILED.found_in(text) and not is_warning_line(text) else None
+        row = find_first_match(text) if FAILED.found_in(text) and not is_warning_line(text) else None
         fails = row is not None or _GAVE_UP.search(text)
         behind = sum(len(each) - bisect_right(each, after) for each in (self._moves, self._steps))
         started = row is not None and row.slug == "scheduler-launch" and behind >= _MOVES_ENOUGH
@@ -332,7 +332,7 @@ class RunProgress:
         row = sorted((*self._turns(line, kinds, 0, after, _BUFFER), *behind))
         if ended or resumes:
             return row
-        return row if caught and rise(counted_steps(self.lines[order] for order in row)) else []
+        return row if caught and is_rising(parse_steps(self.lines[order] for order in row)) else []
 
     def _tried_on(self, line: Line) -> bool:
         """Whether a process wrote the same below and above a traceback but for a number: it tries another."""
@@ -342,9 +342,9 @@ class RunProgress:
             for each in self.lines[max(0, start - _NEAR) : line.order + _NEAR]
             if each.stream == line.stream and each.text[:1].isalpha() and not IS_EXCEPTION.match(each.text)
         ]
-        begun = {shape(each.text): each.text for each in own if each.order < start}
+        begun = {zero_numbers(each.text): each.text for each in own if each.order < start}
         below = (each.text for each in own if each.order > line.order)
-        return any(begun.get(shape(text), text) != text for text in below)
+        return any(begun.get(zero_numbers(text), text) != text for text in below)
 
     def caught(self, line: Line) -> bool:
         """Whether a traceback that ends in a line starts in a function that caught its exception."""
@@ -360,7 +360,7 @@ class RunProgress:
 
     def _traceback_above(self, line: Line) -> Sequence[Line]:
         near = self.lines[max(0, line.order - LONGEST_TRACEBACK) : line.order]
-        return last_traceback([each for each in near if each.stream == line.stream])
+        return find_last_traceback([each for each in near if each.stream == line.stream])
 
     @cached_property
     def _filled(self) -> dict[object, int]:
@@ -374,8 +374,8 @@ class RunProgress:
         return filled
 
     def _outlived_alike(self, after: int) -> bool:
-        text = same_format(self.lines[after].text)
-        alike = [line.order for line in self.failing if same_format(line.text) == text]
+        text = mask_digits(self.lines[after].text)
+        alike = [line.order for line in self.failing if mask_digits(line.text) == text]
         return len({bisect_right(self._moves, order) for order in alike if order <= after}) > _MANY_OUTLIVED
 
     def _moves_beside(self, line: Line) -> list[list[int]]:
@@ -396,5 +396,5 @@ class RunProgress:
 
 def _says_ended(line: Line) -> bool:
     """Whether a line says that a process ended."""
-    row = first_match(line.text)
+    row = find_first_match(line.text)
     return row is not None and row.depth is CausalDepth.ENDING

@@ -7,10 +7,10 @@ from itertools import pairwise
 
 from preflight import regex as re
 from preflight.diagnosis.lines import Line
-from preflight.diagnosis.signature_matcher import JoinedLines, is_harmless, shape
+from preflight.diagnosis.signature_matcher import JoinedLines, is_harmless, zero_numbers
 from preflight.diagnosis.signatures.model import AnyOf
-from preflight.diagnosis.step_counters import FEWEST_STEPS, CountedStep, counted_steps, words_of_turn
-from preflight.diagnosis.tracebacks import HEADER, ParsedException, frames_below
+from preflight.diagnosis.step_counters import FEWEST_STEPS, CountedStep, get_turn_words, parse_steps
+from preflight.diagnosis.tracebacks import HEADER, ParsedException, parse_frames
 
 _JOB = re.compile(
     r"slurmstepd\S{0,60}: error: \*{3} (?:JOB|STEP) (\d{1,12})\b|^The output \(if any\) is above this job summary"
@@ -83,7 +83,7 @@ _FEW_WORDS = 3  # lines before steps that a log may lack at its start, or a page
 _HEAD = 60  # characters of a run's first lines that are compared: what follows are mostly its options
 
 
-def last_start(lines: Sequence[Line], failing: Sequence[Line], made: Sequence[int] = ()) -> int:
+def find_last_start(lines: Sequence[Line], failing: Sequence[Line], made: Sequence[int] = ()) -> int:
     """Return the `order` of the last run's first line, 0 for a log of one run; `made`: where steps are.
 
     A run behind a failed one starts as the first did: with the same two lines, but for their numbers. Lines
@@ -176,7 +176,7 @@ def _is_typed(line: Line) -> bool:
 
 
 def _runs_again(lines: Sequence[Line], typed: Line, before: Container[str]) -> bool:
-    return typed.text in before and len(counted_steps(lines[typed.order :])) >= FEWEST_STEPS
+    return typed.text in before and len(parse_steps(lines[typed.order :])) >= FEWEST_STEPS
 
 
 def _after_traced_command(lines: Sequence[Line], failing: Sequence[Line]) -> int:
@@ -223,15 +223,15 @@ def _after_counted_again(lines: Sequence[Line], failing: Sequence[Line]) -> int:
     Ranks whose lines have no prefix may be late, so of launched ones only their agent's last line counts.
     """
     ends = [line.order for line in failing]
-    behind = counted_steps(lines[ends[0] + 1 :]) if ends else ()
+    behind = parse_steps(lines[ends[0] + 1 :]) if ends else ()
     if not behind:  # of a log that ends with its failure nothing more is looked at
         return 0
     first: dict[object, CountedStep] = {}
     stages = stage_starts(lines)
     start = passed = 0
-    for step in (*counted_steps(lines[: ends[0] + 1]), *behind):
+    for step in (*parse_steps(lines[: ends[0] + 1]), *behind):
         ended = passed < len(ends) and step.order > ends[passed]
-        form = step.head, words_of_turn(lines[step.order].text)
+        form = step.head, get_turn_words(lines[step.order].text)
         before = first.setdefault(form, step) if not ended else first.get(form)
         if ended and before is not None and step.value <= before.value:
             passed = bisect_left(ends, step.order)
@@ -244,7 +244,7 @@ def _after_counted_again(lines: Sequence[Line], failing: Sequence[Line]) -> int:
 def _begin_alike(above: Sequence[Line], other: Sequence[Line]) -> bool:
     """Whether what is above a run's first step is what was above another one's, as far as that is known."""
     head, again = (
-        {words_of_turn(line.text) for line in of[-_BEGINNING:]} - {frozenset()} for of in (above, other)
+        {get_turn_words(line.text) for line in of[-_BEGINNING:]} - {frozenset()} for of in (above, other)
     )
     return len(head) < (1 if again else _FEW_WORDS) or 2 * len(head & again) > min(len(head), len(again) or 1)
 
@@ -352,7 +352,7 @@ def _started_alike(lines: Sequence[Line], failing: Sequence[Line]) -> int:
         lines, failing = lines[behind:], [line for line in failing if line.order >= behind]
     if not failing:
         return 0
-    shapes = shape("\n".join(line.text[: 2 * _HEAD] for line in lines)).split("\n")
+    shapes = zero_numbers("\n".join(line.text[: 2 * _HEAD] for line in lines)).split("\n")
     heads = [each[:_HEAD] for each in shapes]
     places: dict[str, list[int]] = {head: [] for head in heads[:_BEGINNING] if len(head) >= _SHORTEST_LINE}
     for line, head in zip(lines, heads, strict=True):
@@ -376,7 +376,7 @@ def _started_alike(lines: Sequence[Line], failing: Sequence[Line]) -> int:
     return found
 
 
-def last_traceback(above: Sequence[Line]) -> Sequence[Line]:
+def find_last_traceback(above: Sequence[Line]) -> Sequence[Line]:
     """Return the traceback that ends these lines, from the line above its heading, or nothing."""
     head = next((at for at in range(len(above) - 1, 0, -1) if not above[at].text[:1].isspace()), 0)
     return [above[max(0, head - 1)], *above[head:]] if above and HEADER.match(above[head].text) else ()
@@ -384,7 +384,7 @@ def last_traceback(above: Sequence[Line]) -> Sequence[Line]:
 
 def shows_caught(shown: Sequence[Line]) -> bool:
     """Whether a traceback starts in a function that caught it, not in a module, a library or Hydra's cut."""
-    outermost = ParsedException("", "", shown[1], frames_below(shown, 1)[:1]).location if shown else None
+    outermost = ParsedException("", "", shown[1], parse_frames(shown, 1)[:1]).location if shown else None
     return outermost is not None and outermost.function != "<module>" and _CUT_BY_HYDRA not in shown[0].text
 
 

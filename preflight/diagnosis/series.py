@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from preflight import regex as re
-from preflight.diagnosis.line_kinds import same_format
+from preflight.diagnosis.line_kinds import mask_digits
 from preflight.diagnosis.line_unwrap import ONES
 from preflight.diagnosis.lines import Line
 from preflight.frozen import dataclass
@@ -83,7 +83,7 @@ class PointReader:
         text = line.text[:MAX_PRINTED]
         if "config" in text or not any(word in text for word in _WORDS):
             return None
-        alike = same_format(text)
+        alike = mask_digits(text)
         spans = self._known.get(alike)
         if spans is None:
             if len(self._known) >= _MOST_FORMATS:

@@ -8,7 +8,7 @@ from itertools import accumulate, repeat
 
 from preflight import regex as re
 from preflight.diagnosis.lines import Line
-from preflight.diagnosis.signatures.model import Alternative, AnyOf, selective_literals
+from preflight.diagnosis.signatures.model import Alternative, AnyOf, select_literals
 from preflight.diagnosis.signatures.table import NOTICES, SEARCHED, Signature, find_signature
 from preflight.frozen import dataclass
 
@@ -79,17 +79,17 @@ def _shows_fork(lines: Sequence[Line], line: Line) -> bool:
     return any(map(_FORK.search, own)) and not any(map(_SPAWN.search, own))
 
 
-def shape(text: str) -> str:
+def zero_numbers(text: str) -> str:
     """Return a text with every number replaced by 0; as bytes, which takes a long log a tenth of the time."""
     return _shape_of(text).decode("utf-8", "surrogatepass")
 
 
 def _shape_of(text: str) -> bytes:
-    return shape_of_bytes(text.encode("utf-8", "surrogatepass"))
+    return zero_bytes(text.encode("utf-8", "surrogatepass"))
 
 
-def shape_of_bytes(text: bytes) -> bytes:
-    """Return what `shape` does of a text in UTF-8."""
+def zero_bytes(text: bytes) -> bytes:
+    """Return what `zero_numbers` does of a text in UTF-8."""
     zeros = text.translate(_ZEROS)
     while b"00" in zeros:
         zeros = zeros.replace(b"00", b"0")
@@ -114,7 +114,7 @@ def _table() -> tuple[tuple[Signature, Alternative], ...]:
     return tuple((row, alternative) for row in SEARCHED for alternative in row.alternatives)
 
 
-def first_match(text: str) -> Signature | None:
+def find_first_match(text: str) -> Signature | None:
     """Return the first row of the whole table that matches a text."""
     return _first(_rows_of(_shape_of(text)), text)
 
@@ -136,7 +136,7 @@ def _places_in_table() -> dict[bytes, list[int]]:
     """Return {shape of a literal: its places in the table}."""
     places: dict[bytes, list[int]] = defaultdict(list)
     for at, (_, alternative) in enumerate(_table()):
-        for literal in map(_shape_of, selective_literals(alternative.pattern)):
+        for literal in map(_shape_of, select_literals(alternative.pattern)):
             places[literal].append(at)
     return places
 
@@ -147,7 +147,7 @@ def _active(shapes: set[bytes]) -> dict[bytes, _Rows]:
     everything = b"\n".join(each_shape)
     held: dict[int, list[bytes]] = defaultdict(list)
     for literal in _may_be_in(everything):
-        for place in places_of(literal, everything):
+        for place in find_places(literal, everything):
             held[place].append(literal)
     return {each_shape[place]: _rows_with(frozenset(literals)) for place, literals in held.items()}
 
@@ -179,7 +179,7 @@ def _quartets(text: bytes) -> frozenset[int]:
 _quartets_of_literal = cache(_quartets)
 
 
-def places_of(literal: bytes, text: bytes) -> Iterable[int]:
+def find_places(literal: bytes, text: bytes) -> Iterable[int]:
     """Return which lines of a text hold a literal, in their order; an empty one is in every line."""
     if not literal:
         return range(text.count(b"\n") + 1)
@@ -198,7 +198,7 @@ class JoinedLines:
         """Return the places of the lines that a pattern is found in."""
         found: set[int] = set()
         for each in pattern.alternatives if self._lines else ():
-            places = places_of(each.literal.encode(), self._text)
+            places = find_places(each.literal.encode(), self._text)
             found.update(at for at in places if at not in found and each.search(self._lines[at]))
         return found
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from preflight import regex as re
 from preflight.diagnosis.lines import Line
-from preflight.diagnosis.signature_matcher import shape
+from preflight.diagnosis.signature_matcher import zero_numbers
 from preflight.frozen import dataclass
 
 _COUNTED = re.compile(r"\b(?:[Ss]tep|STEP|[Ii]ter(?:ation)?|[Ee]poch)s?\b\W{1,4}(\d{1,9})\b")
@@ -28,7 +28,7 @@ class CountedStep:
     value: int
 
 
-def counted_steps(lines: Iterable[Line]) -> list[CountedStep]:
+def parse_steps(lines: Iterable[Line]) -> list[CountedStep]:
     """Return the steps of lines with one counter; one of batches has two, and starts anew in each epoch."""
     found: list[CountedStep] = []
     for line in lines:
@@ -37,12 +37,12 @@ def counted_steps(lines: Iterable[Line]) -> list[CountedStep]:
             continue
         counters = list(_COUNTED.finditer(text))
         if len(counters) == 1:
-            head = shape(text[: counters[0].start(1)])
+            head = zero_numbers(text[: counters[0].start(1)])
             found.append(CountedStep(line.order, head, int(counters[0][1])))
     return found
 
 
-def words_of_turn(text: str) -> frozenset[str]:
+def get_turn_words(text: str) -> frozenset[str]:
     """Return the first words of a text, which one loop's turns share, however long bars and numbers are."""
     return frozenset(_WORD.findall(text[:_LONGEST])[:_FIRST_WORDS])
 
@@ -57,7 +57,7 @@ def is_of_loop(text: str) -> bool:
     return _TURN.match(text) is not None and _NO_STEP.search(text) is None
 
 
-def rise(steps: Sequence[CountedStep]) -> bool:
+def is_rising(steps: Sequence[CountedStep]) -> bool:
     """Whether each step is behind the one before, as one process counts them."""
     return all(one.value < other.value for one, other in pairwise(steps) if one.head == other.head)
 
@@ -68,4 +68,4 @@ def count_on(lines: Sequence[Line], place: int) -> bool:
     _, first, total = next((bar for bar in bars if bar[0] > place), (0, 0, 0))
     last = max((bar for bar in bars if bar[0] < place and bar[2] == total), default=None)
     anew = last is not None and first <= last[1] < total
-    return not anew and rise(counted_steps(lines))
+    return not anew and is_rising(parse_steps(lines))

@@ -71,7 +71,7 @@ class Entry(NamedTuple):
     text: str
 
 
-def printed_lines(texts: Sequence[str]) -> list[Entry] | None:
+def extract_lines(texts: Sequence[str]) -> list[Entry] | None:
     """Return the lines that the records of a log hold; None where its lines are something else."""
     records = _records(texts)
     if records is None and not _is_newest_first(texts, each_line=True):

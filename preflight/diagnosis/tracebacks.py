@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from preflight import regex as re
 from preflight.diagnosis.lines import Line
-from preflight.diagnosis.reported_errors import FAILING_CLASS, reported_error
+from preflight.diagnosis.reported_errors import FAILING_CLASS, parse_reported_error
 from preflight.frozen import dataclass
 
 ARROW = re.compile(r"^-{1,}> ?(?P<line>\d{1,9}) ")  # shorter before longer numbers
@@ -140,7 +140,7 @@ def parse_exceptions(lines: Sequence[Line]) -> tuple[ParsedException, ...]:
     return tuple(sorted(found, key=lambda raised: raised.line.order))
 
 
-def frames_below(lines: Sequence[Line], order: int) -> tuple[TracebackFrame, ...]:
+def parse_frames(lines: Sequence[Line], order: int) -> tuple[TracebackFrame, ...]:
     """Return the frames right below `lines[order]`: of an exception that another one reports, cut off."""
     found: list[TracebackFrame] = []
     for line in lines[order + 1 : order + LONGEST_TRACEBACK]:
@@ -152,7 +152,7 @@ def frames_below(lines: Sequence[Line], order: int) -> tuple[TracebackFrame, ...
     return tuple(found)
 
 
-def crash_place(lines: Sequence[Line], crash: Line) -> str:
+def find_crash_place(lines: Sequence[Line], crash: Line) -> str:
     """Return the user's line that a crash came from, by the stack that faulthandler writes below it."""
     if not crash.text.startswith("Fatal Python error: "):
         return ""
@@ -162,7 +162,7 @@ def crash_place(lines: Sequence[Line], crash: Line) -> str:
         if line.stream == crash.stream
     )
     thread = next((line for line in below if line.text.startswith("Current thread ")), None)
-    frames = frames_below(lines, thread.order) if thread else ()
+    frames = parse_frames(lines, thread.order) if thread else ()
     return ParsedException("", "", crash, frames[::-1]).place
 
 
@@ -207,7 +207,7 @@ def _of_one_stream(lines: Sequence[Line], chain: int) -> Iterator[ParsedExceptio
             chain += 0 if follows else 1
             yield _bare(lines, index, follows, chain)
             follows = ""
-        elif (reported := reported_error(text)) is not None and not text[:1].isspace():
+        elif (reported := parse_reported_error(text)) is not None and not text[:1].isspace():
             chain += 1
             below = "" if reported[1] else _below(lines, index)  # as newer Rust prints it
             yield ParsedException(*reported, lines[index], (), "", chain, True, True, below)
@@ -218,7 +218,7 @@ def _ends_like_type(text: str) -> bool:
     """Whether a line names an exception, which may have no message or a name of its own."""
     if _LONE.match(text):
         return True
-    named = named_exception(text) if ": " in text else None
+    named = match_exception(text) if ": " in text else None
     return named is not None and ("." in named["type"] or _ENDS_LIKE_ERROR.search(named["type"]) is not None)
 
 
@@ -245,7 +245,7 @@ def _bare(lines: Sequence[Line], index: int, follows: str, chain: int, start: in
             flush = 0
         elif not line.text[:1].isspace():
             flush += 1
-            if flush > _SOURCE_BELOW or HEADER.search(line.text) or named_exception(line.text):
+            if flush > _SOURCE_BELOW or HEADER.search(line.text) or match_exception(line.text):
                 break
         elif frame:
             break
@@ -290,7 +290,7 @@ def _one(
                 if boxed and text.startswith("    ") and not text.startswith("      ")
                 else text.removeprefix(indent)
             )
-        named = named_exception(text)
+        named = match_exception(text)
         if named and (frames or named["message"]):
             kind, message, end, below = named["type"], named["message"] or "", index, _below(lines, index)
             break
@@ -317,7 +317,7 @@ def _below(lines: Sequence[Line], index: int) -> str:
         return ""
     found: list[str] = []
     for line in lines[index + 1 : index + 1 + MOST_BELOW]:
-        if _NOT_A_MESSAGE.search(line.text) or _FRAME.match(line.text) or named_exception(line.text):
+        if _NOT_A_MESSAGE.search(line.text) or _FRAME.match(line.text) or match_exception(line.text):
             break
         found.append(line.text.strip())
     return " ".join(found)
@@ -347,7 +347,7 @@ def _indent(text: str) -> int:
     return len(text) - len(text.lstrip())
 
 
-def named_exception(text: str) -> re.Match[str] | None:
+def match_exception(text: str) -> re.Match[str] | None:
     """Return the exception that a line names, None when it names none."""
     if text[:1].isspace() or _NOT_AN_EXCEPTION.match(text):
         return None

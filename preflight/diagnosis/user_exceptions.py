@@ -4,16 +4,16 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from preflight import regex as re
-from preflight.diagnosis.candidate import Candidate, candidate_of_row, place_of
-from preflight.diagnosis.exception_advice import ANY_ADVICE, advice_for
-from preflight.diagnosis.exception_origins import row_of_place, words_of
-from preflight.diagnosis.fix_commands import command_for
+from preflight.diagnosis.candidate import Candidate, make_candidate, place_of
+from preflight.diagnosis.exception_advice import ANY_ADVICE, find_advice
+from preflight.diagnosis.exception_origins import find_row_of_place, get_lookup_text
+from preflight.diagnosis.fix_commands import find_command
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.result import USER_CODE, USER_EXCEPTION
 from preflight.diagnosis.run_progress import RunProgress
-from preflight.diagnosis.signature_matcher import SignatureHit, first_match, is_harmless
+from preflight.diagnosis.signature_matcher import SignatureHit, find_first_match, is_harmless
 from preflight.diagnosis.signatures.table import CausalDepth, Signature
-from preflight.diagnosis.tracebacks import MOST_BELOW, ParsedException, frames_below, wraps_another
+from preflight.diagnosis.tracebacks import MOST_BELOW, ParsedException, parse_frames, wraps_another
 from preflight.diagnosis.warning_lines import is_warning_line
 
 # They only report that a child ended, or that the end was requested.
@@ -41,7 +41,7 @@ _GOT = re.compile(r"\bgot (?P<type>\w{1,80})\((?P<quote>['\"])(?P<message>.{1,60
 _RAY_LOGS = "that worker's own: /tmp/ray/session_latest/logs/worker-*.err on its host"
 
 
-def user_exceptions(
+def find_user_exceptions(
     chains: Sequence[Sequence[ParsedException]], hits: Sequence[SignatureHit], course: RunProgress
 ) -> list[Candidate]:
     """Return the exceptions that are in no row: the user's own errors, with their places."""
@@ -50,7 +50,7 @@ def user_exceptions(
     raised = [each for chain in chains for each in chain]
     died = any(hit.row.code == _DIED and not _TYPE_IN_WRAPPER.search(hit.line.text) for hit in hits)
     for each, name in cut_reports(raised):
-        if not died and row_of_type(name) is None:
+        if not died and find_type_row(name) is None:
             found.setdefault(each.text, _of_cut_report(each, name, course))
     for chain in chains:
         members = [each for each in chain if each.name not in LAUNCHER_ERRORS]
@@ -71,11 +71,11 @@ def user_exceptions(
             continue
         if is_explained_below(root, matched):
             continue
-        row = row_of_place(chain, source_above(course, root.line))
+        row = find_row_of_place(chain, find_source_above(course, root.line))
         made = (
             _of_exception(root, chain, course)
             if row is None
-            else candidate_of_row((row, row.depth, [root.line]), [chain], course, beside=())
+            else make_candidate((row, row.depth, [root.line]), [chain], course, beside=())
         )
         found.setdefault(root.text, made)
     return list(found.values())
@@ -91,16 +91,16 @@ def cut_reports(raised: Sequence[ParsedException]) -> Iterator[tuple[ParsedExcep
             yield each, name
 
 
-def source_above(course: RunProgress, line: Line) -> str:
+def find_source_above(course: RunProgress, line: Line) -> str:
     """Return the source of an exception's innermost call, which its process prints above the message."""
     above = course.lines[max(0, line.order - _SOURCE_ABOVE) : line.order]
     shown = " ".join(each.text[:_MOST_OF_SOURCE] for each in above if each.stream == line.stream)
     return shown.rpartition('File "')[2]
 
 
-def row_of_type(name: str) -> Signature | None:
+def find_type_row(name: str) -> Signature | None:
     """Return the row that an exception's type alone names."""
-    return first_match(f"{name}: ") or first_match(f"torch.{name}: ")
+    return find_first_match(f"{name}: ") or find_first_match(f"torch.{name}: ")
 
 
 def is_explained_below(raised: ParsedException, matched: Collection[int]) -> bool:
@@ -122,7 +122,7 @@ def _is_root(raised: ParsedException, matched: set[int] | frozenset[int]) -> boo
 def _row_of(raised: ParsedException) -> Signature | None:
     if wraps_another(raised) or (is_warning_line(raised.text) and raised.bare):
         return None
-    return first_match(words_of(raised))
+    return find_first_match(get_lookup_text(raised))
 
 
 def _innermost(chain: Sequence[ParsedException]) -> ParsedException:
@@ -142,11 +142,11 @@ def _innermost(chain: Sequence[ParsedException]) -> ParsedException:
 
 def _of_cut_report(raised: ParsedException, name: str, course: RunProgress) -> Candidate:
     """Return the cause that a report of another process's exception names by its type alone."""
-    below = replace(raised, frames=frames_below(course.lines, raised.line.order))
+    below = replace(raised, frames=parse_frames(course.lines, raised.line.order))
     named, task = _TYPE_IN_WRAPPER.search(raised.line.text), _TASK.search(raised.message)
     who = named["who"] if named else ""
     by = f"a {who}" if who else task[1] if task else "a task of Ray"
-    usual = "" if (advice := advice_for(name, "")) == ANY_ADVICE else f"; usually {advice}"
+    usual = "" if (advice := find_advice(name, "")) == ANY_ADVICE else f"; usually {advice}"
     words = (
         f"{by} raised {name}; what it said is not in this log",
         f"read the message in the whole log{'' if who else f', or in {_RAY_LOGS}'}{usual}",
@@ -155,7 +155,7 @@ def _of_cut_report(raised: ParsedException, name: str, course: RunProgress) -> C
     return Candidate.shown_by(shown, CausalDepth.GENERAL, _KIND, "likely", words, location=location)
 
 
-def without_emphasis(text: str) -> str:
+def strip_emphasis(text: str) -> str:
     """Return an exception's text without the marks of code, italics or bold that a paste puts around it."""
     for mark in "`*_":
         opened = text.startswith(mark) and text[1:2].isupper()
@@ -168,16 +168,16 @@ def _of_exception(
     raised: ParsedException, chain: Sequence[ParsedException], course: RunProgress
 ) -> Candidate:
     got = _GOT.search(raised.below) if _HEADING.search(raised.message) else None
-    text = f"{got['type']}: {got['message']}" if got else without_emphasis(raised.text)
+    text = f"{got['type']}: {got['message']}" if got else strip_emphasis(raised.text)
     unsure = raised.bare or wraps_another(raised) or _may_be_native(raised, course)
     found = Candidate.shown_by(
         (raised.line,),
         CausalDepth.GENERAL if unsure else CausalDepth.ROOT,
         _KIND,
         "possible" if unsure else "likely",
-        (f"the script raised {text}", advice_for(raised.name, raised.message or raised.below)),
+        (f"the script raised {text}", find_advice(raised.name, raised.message or raised.below)),
         location=place_of([raised, *chain]),
-        command=command_for(USER_CODE, raised.text),
+        command=find_command(USER_CODE, raised.text),
     )
     return replace(found, warning_only=raised.bare or wraps_another(raised))
 

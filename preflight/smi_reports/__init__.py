@@ -14,22 +14,22 @@ from preflight.facts.host import HostFacts
 from preflight.probes.fact import missing, truncate
 from preflight.probes.main import AGENT_VERSION
 from preflight.probes.nvidia_smi.values import NOT_HELD
-from preflight.smi_reports.excerpt import excerpt
+from preflight.smi_reports.excerpt import cut_excerpt
 from preflight.smi_reports.hosts import (
     Parts,
-    column_parts,
-    gpustat_parts,
-    headed_parts,
-    prefixed_parts,
-    prompted_parts,
-    titled_parts,
+    split_by_column,
+    split_gpustat,
+    split_headed,
+    split_prefixed,
+    split_prompted,
+    split_titled,
 )
 from preflight.smi_reports.repeated_recordings import DifferentHostsError
 from preflight.smi_reports.several_commands import read_capture
-from preflight.smi_reports.surroundings import cleaned, decoded, plain_text, without_marks
-from preflight.smi_reports.unsupported_files import RECORD, SCRIPT, unrecognised
+from preflight.smi_reports.surroundings import clean_text, decode_text, strip_marks, strip_prefixes
+from preflight.smi_reports.unsupported_files import RECORD, SCRIPT, explain_unrecognised
 
-__all__ = ["decoded", "parse_hosts"]
+__all__ = ["decode_text", "parse_hosts"]
 
 EXPECTED = (
     "`nvidia-smi -q -x > FILE` (best), `nvidia-smi -q`, `nvidia-smi`,"
@@ -48,13 +48,13 @@ def parse_hosts(text: str, host: str) -> tuple[HostFacts, ...]:
     BadInput, naming what is accepted, where the text is none of the forms of `EXPECTED`, or is cut.
     """
     if re.match(RECORD, text):
-        raise unrecognised(text, EXPECTED)
+        raise explain_unrecognised(text, EXPECTED)
     text = _COMMENT.sub("", text) if re.match(SCRIPT, text) else text
-    text = cleaned(excerpt(text))
-    found = _read_hosts(without_marks(text) if text.lstrip().startswith(">") else text)
+    text = clean_text(cut_excerpt(text))
+    found = _read_hosts(strip_marks(text) if text.lstrip().startswith(">") else text)
     if len(found) < 2:
         try:
-            facts = read_capture(plain_text(text))
+            facts = read_capture(strip_prefixes(text))
         except DifferentHostsError as error:
             found = _read_parts([(f"{host}-{at}", part) for at, part in enumerate(error.texts, 1)])
         except ValueError as error:
@@ -62,7 +62,7 @@ def parse_hosts(text: str, host: str) -> tuple[HostFacts, ...]:
             raise BadInput(message, f"record it again: {EXPECTED}") from None
         else:
             if facts is None:
-                raise unrecognised(text, EXPECTED)
+                raise explain_unrecognised(text, EXPECTED)
             found = [(host, facts)]
     read = {id(facts): _host_facts(facts) for _, facts in found}
     return tuple(replace(read[id(facts)], host=name) for name, facts in found)
@@ -84,8 +84,8 @@ def _read_hosts(text: str) -> list[tuple[str, Facts]]:
     Titles may also be those of commands or of states: then two of the texts must list GPUs, or one, where the
     names are numbered or ssh names a reason, and the others are as short as the reason for no answer.
     """
-    parts = column_parts(text) or gpustat_parts(text) or prefixed_parts(text) or headed_parts(text)
-    for titled, is_numbered in () if parts else titled_parts(text):
+    parts = split_by_column(text) or split_gpustat(text) or split_prefixed(text) or split_headed(text)
+    for titled, is_numbered in () if parts else split_titled(text):
         found = _read_parts(titled)
         rest = [
             part
@@ -96,7 +96,7 @@ def _read_hosts(text: str) -> list[tuple[str, Facts]]:
         is_of_hosts = is_numbered or all(map(_NO_ANSWER.match, rest))
         if listed > 1 or (is_of_hosts and listed and max(map(len, rest)) < _LONGEST_REASON):
             return found
-    found = _read_parts(parts or prompted_parts(text))
+    found = _read_parts(parts or split_prompted(text))
     return found if any(_UNKNOWN_FORM not in str(facts["gpus"]) for _, facts in found) else []
 
 
@@ -117,7 +117,7 @@ def _read_parts(parts: Parts) -> list[tuple[str, Facts]]:
 def _read_or_missing(text: str) -> Facts:
     """Return the facts of one host; a text that is not understood is a reason."""
     try:
-        facts = read_capture(plain_text(text))
+        facts = read_capture(strip_prefixes(text))
     except ValueError as error:
         facts = {"gpus": missing(f"not a whole recording of nvidia-smi: {error}", "error")}
     if facts is None:

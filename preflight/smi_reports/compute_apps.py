@@ -7,7 +7,7 @@ from preflight import regex as re
 from preflight.leftovers.process_tree import COMM_LENGTH, SYSTEM_COMMS
 from preflight.probes.fact import missing
 from preflight.probes.nvidia_smi.values import CUT
-from preflight.smi_reports.csv_dialects import csv_row
+from preflight.smi_reports.csv_dialects import parse_row
 from preflight.smi_reports.truncated_lines import TruncatedLines
 
 HEADER = r"^(?:[a-z_]+(?:\.[a-z_]+)*, *)*pid(?:, *[a-z_]+(?:\.[a-z_]+)*(?: \[MiB\])?)+[^\S\n]*$"
@@ -26,32 +26,32 @@ _SYSTEM = SYSTEM_COMMS | {name[:9] for name in SYSTEM_COMMS}
 _QUERY = re.compile(r"--query-(?:compute-)?apps=([\w.,]+)")
 
 
-def column_names(cells: list[str]) -> list[str]:
+def strip_units(cells: list[str]) -> list[str]:
     """Return the names of a CSV's columns without their units."""
     return [re.sub(r" \[.*\]$", "", cell.strip()) for cell in cells]
 
 
-def app_rows(text: str) -> list[dict[str, str]] | None:
+def parse_rows(text: str) -> list[dict[str, str]] | None:
     """Return the rows of the last list by the names of its columns; None without a list with names."""
     lines, open_ = text.split("\n"), TruncatedLines(text)
     rows: list[dict[str, str]] | None = None
     for at, line in enumerate(lines):
         asked = _QUERY.search(line)
         if re.match(HEADER, line) or asked:
-            names = column_names((asked[1] if asked else line).split(","))
+            names = strip_units((asked[1] if asked else line).split(","))
             rows = _rows(names, (lines[below] for below in range(at + 1, len(lines))), open_) or rows or []
     return rows
 
 
 def _listed_pids(text: str) -> list[str]:
     """Return the pids of a list of processes, with names of its columns or without."""
-    rows = app_rows(text)
+    rows = parse_rows(text)
     if rows is not None:
         return list(dict.fromkeys(row["pid"] for row in rows))
     return list(dict.fromkeys(re.findall(r"^[^\S\n]*(\d{1,10}), ", text, re.MULTILINE)))
 
 
-def apps_facts(text: str) -> dict[str, Any]:
+def build_facts(text: str) -> dict[str, Any]:
     """Return that the file lists processes: a GPU without one is in no such list, so it counts none."""
     pids = _listed_pids(text)
     listed = f"pid {', '.join(pids[:20])}" if pids else "none"
@@ -60,9 +60,9 @@ def apps_facts(text: str) -> dict[str, Any]:
     }
 
 
-def processes_by_gpu(text: str) -> dict[str, list[dict[str, Any]]] | None:
+def group_processes(text: str) -> dict[str, list[dict[str, Any]]] | None:
     """Return the processes of each GPU by its UUID; None where the list does not name GPUs."""
-    rows = app_rows(text)
+    rows = parse_rows(text)
     if not rows or any("gpu_uuid" not in row for row in rows):
         return None
     found: dict[str, list[dict[str, Any]]] = {}
@@ -75,7 +75,7 @@ def _rows(names: list[str], lines: Iterable[str], open_: TruncatedLines) -> list
     """Return the rows below a line of names, to the first line that is none; the last value may be CUT."""
     found = []
     for line in lines:
-        values = csv_row(line)
+        values = parse_row(line)
         row = dict(zip(names, values, strict=False))
         if len(values) != len(names) or not row.get("pid", "").isdigit():
             break
@@ -85,7 +85,7 @@ def _rows(names: list[str], lines: Iterable[str], open_: TruncatedLines) -> list
     return found
 
 
-def mapped_by(text: str) -> dict[int, dict[int, str]]:
+def parse_mappings(text: str) -> dict[int, dict[int, str]]:
     """Return {number of a device file: {pid: name}} as `fuser -v` and `lsof` list those that have one mapped.
 
     All that compute on a GPU have; monitors open it alone. Desktops and services of NVIDIA are left out.

@@ -15,7 +15,7 @@ _RULE = re.compile(r"[-:| ]+")
 _DECIMAL = re.compile(r"(\d),(\d)")
 
 
-def plain_csv(text: str) -> str:
+def normalize_csv(text: str) -> str:
     """Return a text with commas alone between the values of its CSV.
 
     Quotes, semicolons, tabs, bars of Markdown, the blanks of `column -t` and a column of row numbers go away.
@@ -43,10 +43,10 @@ def _values(line: str, separator: str) -> list[str]:
     line = line.strip().removeprefix("|").removesuffix("|") if separator == "|" else line
     if separator == "  ":
         line, separator = re.sub(r" {2,}", "\t", line.strip()), "\t"
-    return [_DECIMAL.sub(r"\1.\2", value) for value in csv_row(line, separator)]
+    return [_DECIMAL.sub(r"\1.\2", value) for value in parse_row(line, separator)]
 
 
-def csv_row(line: str, separator: str = ",") -> list[str]:
+def parse_row(line: str, separator: str = ",") -> list[str]:
     """Return the values of a line, none where one is longer than any of a GPU can be."""
     try:
         row = next(csv.reader([line], delimiter=separator, skipinitialspace=True), [])

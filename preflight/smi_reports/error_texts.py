@@ -37,7 +37,7 @@ AT_PROMPT = re.compile(r"(?:\([\w.-]{1,64}\) )?[\w.-]{0,64}[@:~\]][^\n]{0,100}?[
 END_OF_ERROR = re.compile(r"\n(?:\n|```)")
 
 
-def error_facts(text: str) -> Facts | None:
+def parse_error(text: str) -> Facts | None:
     """Return the error that nvidia-smi printed, without the prompt and what a session printed before it."""
     found = re.search(rf"{ERROR_LINE}|{OF_CONTAINER}", text, re.MULTILINE | re.IGNORECASE)
     paragraph = END_OF_ERROR.split(text[found.start() :], maxsplit=1)[0] if found else text

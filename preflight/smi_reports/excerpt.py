@@ -12,7 +12,7 @@ _BEFORE = 4 << 10
 _AFTER = 64 << 10
 
 
-def excerpt(text: str) -> str:
+def cut_excerpt(text: str) -> str:
     """Return a text, of a very long one what is around the words that nvidia-smi prints, in whole lines."""
     if len(text) <= _LONGEST:
         return text

@@ -13,36 +13,36 @@ from preflight.probes.kernel_log_parser import parse_kernel_log
 from preflight.probes.nvidia_smi.tree import parse_driver, parse_gpus
 from preflight.probes.nvidia_smi.values import CUT, NO_PROGRAM, NOT_HELD, convert_value, find, parse_whole
 from preflight.probes.nvidia_smi.xmldoc import parse_xml
-from preflight.smi_reports.compute_apps import ASKED, BARE_ROW, apps_facts
-from preflight.smi_reports.error_texts import ERROR_LINE, OF_CONTAINER, error_facts, note_facts
+from preflight.smi_reports.compute_apps import ASKED, BARE_ROW, build_facts
+from preflight.smi_reports.error_texts import ERROR_LINE, OF_CONTAINER, note_facts, parse_error
 from preflight.smi_reports.gpustat import JSON as GPUSTAT_JSON
 from preflight.smi_reports.gpustat import ROW as GPUSTAT_ROW
-from preflight.smi_reports.gpustat import json_tree, rows_tree
-from preflight.smi_reports.headerless_csv import ROW, bare_tree
+from preflight.smi_reports.gpustat import parse_document, parse_rows
+from preflight.smi_reports.headerless_csv import ROW, parse_headerless
 from preflight.smi_reports.identities import mark_cut_values
-from preflight.smi_reports.monitors import TOPOLOGY, monitor_tree, topology_tree
+from preflight.smi_reports.monitors import TOPOLOGY, parse_monitor, parse_topology
 from preflight.smi_reports.nvitop import HEAD as NVITOP
-from preflight.smi_reports.nvitop import nvitop_tree
-from preflight.smi_reports.qtext import q_tree
-from preflight.smi_reports.query_csv import csv_tree
+from preflight.smi_reports.nvitop import parse_nvitop
+from preflight.smi_reports.qtext import parse_q
+from preflight.smi_reports.query_csv import parse_csv
 from preflight.smi_reports.repeated_recordings import (
     add_other_groups,
-    gpus_in,
+    find_latest,
     keep_processes,
-    latest,
+    list_gpus,
     split_at,
 )
-from preflight.smi_reports.short_outputs import LSPCI, list_tree, lspci_gpus
-from preflight.smi_reports.surroundings import ERRORS, closed_xml
-from preflight.smi_reports.system_reports import COLLECTED, INFORMATION, collected_tree, information_tree
+from preflight.smi_reports.short_outputs import LSPCI, list_tree, parse_lspci
+from preflight.smi_reports.surroundings import ERRORS, close_xml
+from preflight.smi_reports.system_reports import COLLECTED, INFORMATION, parse_information, parse_report
 from preflight.smi_reports.table import (
     MAX_GPUS,
     PROCESS_ROW,
     PROCESSES_START,
     UNLISTED,
     is_closed,
+    parse_table,
     place_lost,
-    table_tree,
 )
 from preflight.smi_reports.unsupported_files import OTHER_TABLE
 from preflight.smi_reports.wrapped_lines import MONITOR
@@ -113,16 +113,16 @@ def _tree_facts(tree: Facts) -> Facts:
 
 def _error(text: str) -> Facts | None:
     """Return the error that nvidia-smi printed; beside a GPU that is lost, what is known of the others."""
-    listed = bare_facts(text) if re.search(ROW, text, re.MULTILINE | re.IGNORECASE) else None
-    return listed or error_facts(text)
+    listed = parse_bare_rows(text) if re.search(ROW, text, re.MULTILINE | re.IGNORECASE) else None
+    return listed or parse_error(text)
 
 
-def kernel_facts(text: str) -> Facts:
+def parse_kernel(text: str) -> Facts:
     """Return what a kernel log, or lines of one among others, say."""
-    return {"kernel_log": {"source": "file", **parse_kernel_log(unquoted(text))}}
+    return {"kernel_log": {"source": "file", **parse_kernel_log(drop_quoted(text))}}
 
 
-def unquoted(text: str) -> str:
+def drop_quoted(text: str) -> str:
     """Return a text without the lines of a kernel that an author quotes behind words."""
     return _QUOTED.sub("", text)
 
@@ -130,9 +130,9 @@ def unquoted(text: str) -> str:
 def _xml(text: str) -> Facts:
     """Return the facts of the XML; of one that is cut, what is whole in it: see `_counted_facts`."""
     texts = split_at(text, [match.start() for match in re.finditer("<nvidia_smi_log", text)])
-    closed = [closed_xml(each) for each in texts]
+    closed = [close_xml(each) for each in texts]
     trees = [parse_xml(whole) for whole, _ in closed]
-    place = latest(trees, texts)
+    place = find_latest(trees, texts)
     tree, inside = trees[place], closed[place][1]
     facts = _counted_facts(tree, text)
     if "processes" in inside and isinstance(facts["gpus"], list):
@@ -144,8 +144,8 @@ def _xml(text: str) -> Facts:
 
 def _q(text: str) -> Facts:
     texts = split_at(text, [0, *[match.start() for match in _Q_HEAD.finditer(text)][1:]])
-    trees = [q_tree(each) for each in texts]
-    place = latest(trees, texts)
+    trees = [parse_q(each) for each in texts]
+    place = find_latest(trees, texts)
     asked, tree = _ASKED_GPU.search(text), trees[place]
     add_other_groups(trees[: place + 1], texts[: place + 1])
     return _counted_facts(tree, text, [*map(int, asked[1].split(","))] if asked else ())
@@ -153,7 +153,7 @@ def _q(text: str) -> Facts:
 
 def _counted_facts(tree: Facts, text: str, asked: Sequence[int] = ()) -> Facts:
     """Return the facts of a tree; GPUs that it counts and does not show are unknown: cut, or not `asked`."""
-    tree["gpu"] = gpus = gpus_in(tree)
+    tree["gpu"] = gpus = list_gpus(tree)
     place_lost(gpus, text, are_numbered=False)
     facts = _tree_facts(tree)
     attached = convert_value(find(tree, "attached_gpus"), parse_whole)
@@ -206,9 +206,9 @@ def _table(text: str) -> Facts:
     if not starts or re.search(_ROW, text[: starts[0]], re.MULTILINE | re.IGNORECASE):
         starts = [0, *starts]  # of one that is cut at its start
     texts = split_at(text, starts)
-    trees = [table_tree(each) for each in texts]
+    trees = [parse_table(each) for each in texts]
     are_closed = [is_closed("".join(PROCESSES_START.split(each, maxsplit=1)[1:])) for each in texts]
-    place = latest(trees, texts, are_closed)
+    place = find_latest(trees, texts, are_closed)
     keep_processes(trees[: place + 1])
     if not trees[place]["gpu"] and _TABLE_HEAD.search(text):  # a line of a table, as grep finds it
         others = read_form(_TABLE_HEAD.sub("", text))
@@ -246,7 +246,7 @@ def _table(text: str) -> Facts:
 
 
 def _nvitop(text: str) -> Facts:
-    tree, is_idle = nvitop_tree(text)
+    tree, is_idle = parse_nvitop(text)
     if not tree["gpu"]:
         raise ValueError("the panel of nvitop in it lists no GPU")
     facts = _tree_facts(tree)
@@ -293,7 +293,7 @@ def _counted(count: int) -> str:
 
 
 def _csv(text: str) -> Facts | None:
-    tree = csv_tree(text)
+    tree = parse_csv(text)
     facts = _tree_facts(tree) if tree else None
     why = "rows may list GPUs twice" if "at_least" in tree else ""
     why = "dots stand for rows that are left out" if _LEFT_OUT.search(text) else why
@@ -312,9 +312,9 @@ def list_facts(text: str) -> Facts:
     return facts
 
 
-def monitor_facts(text: str) -> Facts:
+def build_monitor_facts(text: str) -> Facts:
     """Return what dmon or pmon says. Raises ValueError."""
-    tree, lists_processes = monitor_tree(text)
+    tree, lists_processes = parse_monitor(text)
     facts = _tree_facts(tree)
     program = "pmon" if lists_processes else "dmon"
     reason = f"{program} does not say it, and watches few GPUs: the host has at least"
@@ -324,9 +324,9 @@ def monitor_facts(text: str) -> Facts:
     return facts
 
 
-def bare_facts(text: str) -> Facts | None:
+def parse_bare_rows(text: str) -> Facts | None:
     """Return what rows of a CSV without names say themselves, None where there are none."""
-    read = bare_tree(text)
+    read = parse_headerless(text)
     if read is None:
         return None
     facts = _tree_facts(read[0])
@@ -336,9 +336,9 @@ def bare_facts(text: str) -> Facts | None:
     return facts
 
 
-def gpustat_facts(text: str) -> Facts:
+def parse_gpustat(text: str) -> Facts:
     """Return what gpustat's rows say. Raises ValueError."""
-    tree, unlisted = rows_tree(text)
+    tree, unlisted = parse_rows(text)
     facts = _tree_facts(tree)
     for index, reason in unlisted.items():
         facts["gpus"][index]["processes"] = missing(reason, "not-asked")
@@ -364,19 +364,19 @@ FORMS = (
     Form(CSV_NAMES, _csv),
     Form(ERROR_LINE, _error),
     Form(rf"^.{{0,400}}?(?:{NO_PROGRAM}|{OF_CONTAINER})", _error),
-    Form(COLLECTED, lambda text: _tree_facts(collected_tree(text))),
-    Form(INFORMATION, lambda text: _tree_facts(information_tree(text))),
-    Form(TOPOLOGY, lambda text: _tree_facts(topology_tree(text))),
-    Form(MONITOR, monitor_facts),
-    Form(ASKED, apps_facts),
-    Form(GPUSTAT_ROW, gpustat_facts),
-    Form(GPUSTAT_JSON, lambda text: _tree_facts(json_tree(text))),
-    Form(ROW, bare_facts),
-    Form(BARE_ROW, apps_facts),
-    Form(_OF_KERNEL, kernel_facts),
-    Form(r"^DRIVER version *: *\d", lambda text: {"driver": parse_driver(q_tree(text), "file")}),
-    Form(LSPCI, lambda text: {"pci_gpus": lspci_gpus(text)}),
-    Form("^WARNING: infoROM", kernel_facts),
+    Form(COLLECTED, lambda text: _tree_facts(parse_report(text))),
+    Form(INFORMATION, lambda text: _tree_facts(parse_information(text))),
+    Form(TOPOLOGY, lambda text: _tree_facts(parse_topology(text))),
+    Form(MONITOR, build_monitor_facts),
+    Form(ASKED, build_facts),
+    Form(GPUSTAT_ROW, parse_gpustat),
+    Form(GPUSTAT_JSON, lambda text: _tree_facts(parse_document(text))),
+    Form(ROW, parse_bare_rows),
+    Form(BARE_ROW, build_facts),
+    Form(_OF_KERNEL, parse_kernel),
+    Form(r"^DRIVER version *: *\d", lambda text: {"driver": parse_driver(parse_q(text), "file")}),
+    Form(LSPCI, lambda text: {"pci_gpus": parse_lspci(text)}),
+    Form("^WARNING: infoROM", parse_kernel),
     Form(ERRORS, note_facts),
 )
 """Forms in the order they are tried; XML comes before.

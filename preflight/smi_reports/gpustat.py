@@ -9,7 +9,7 @@ from typing import Any
 
 from preflight import regex as re
 from preflight.leftovers.process_tree import SYSTEM_NAMES
-from preflight.smi_reports.query_csv import gpu_of_columns
+from preflight.smi_reports.query_csv import build_gpu
 from preflight.smi_reports.table import MAX_GPUS
 from preflight.smi_reports.truncated_lines import TruncatedLines
 
@@ -41,7 +41,7 @@ _NOT_LISTED = "(Not Supported)"
 _SHOWN = ("pid", "command", "gpu_memory_usage")
 
 
-def rows_tree(text: str) -> tuple[Tree, dict[int, str]]:
+def parse_rows(text: str) -> tuple[Tree, dict[int, str]]:
     """Return the tree of gpustat's rows, and by number of a GPU why its list of processes is not known.
 
     Of a text of several states the last row of each GPU counts.
@@ -100,7 +100,7 @@ def _process(pid: str, name: str, used: str) -> Tree:
     return {"pid": pid, "process_name": name or None, "used_memory": size, "type": "G" if draws else "C"}
 
 
-def json_tree(text: str) -> Tree:
+def parse_document(text: str) -> Tree:
     """Return the tree of the last `gpustat --json`, the whole GPUs of a cut one. Raises ValueError."""
     start = [match.end() for match in re.finditer(JSON, text)][-1]
     version = re.findall(r'"driver_version"\s*:\s*"([\d.]+)"', text[:start])
@@ -122,7 +122,7 @@ def json_tree(text: str) -> Tree:
 
 def _json_gpu(entry: Tree) -> Tree:
     listed = entry.get("processes", ())
-    gpu = gpu_of_columns({name: _text(value) for name, value in entry.items()})
+    gpu = build_gpu({name: _text(value) for name, value in entry.items()})
     if isinstance(listed, list):
         said = [[_text(each.get(key, "")) for key in _SHOWN] for each in listed if isinstance(each, dict)]
         gpu["processes"] = {"process_info": [_process(*values) for values in said]}

@@ -9,9 +9,9 @@ from typing import Any
 
 from preflight import regex as re
 from preflight.probes.nvidia_smi.capability import find_capability
-from preflight.smi_reports.csv_dialects import csv_row
-from preflight.smi_reports.repeated_recordings import newest_gpus
-from preflight.smi_reports.table import LOST, MAKE, absent_gpu, place_lost, unreachable
+from preflight.smi_reports.csv_dialects import parse_row
+from preflight.smi_reports.repeated_recordings import select_newest
+from preflight.smi_reports.table import LOST, MAKE, find_absent_gpu, find_unreachable, place_lost
 
 Tree = dict[str, Any]
 
@@ -40,9 +40,9 @@ _BARE_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _UNNAMED = "the columns of the CSV have no names; record it again without noheader"
 
 
-def bare_tree(text: str) -> tuple[Tree, str] | None:
+def parse_headerless(text: str) -> tuple[Tree, str] | None:
     """Return the tree of rows whose values say what they are, and what is not known of them; else None."""
-    timed = [line for line in text.split("\n") if line.strip() and not unreachable(line)]
+    timed = [line for line in text.split("\n") if line.strip() and not find_unreachable(line)]
     lines = [_TIME.sub("", line) for line in timed]
     read = [*map(_row, lines)]
     times, rows = list(compress(timed, read)), [row for row in read if row]
@@ -62,7 +62,7 @@ def bare_tree(text: str) -> tuple[Tree, str] | None:
     if not _are_gpus(whole, kinds) or (width == 1 and len(rows) < len(lines)):
         return None
     tree: Tree = {"gpu": []}
-    absent = absent_gpu(text)
+    absent = find_absent_gpu(text)
     edges = {len(line) for line in timed if _HEADING.match(line)}
     short = {row[-1] for line, row in zip(timed, read, strict=True) if row and len(line) in edges}
     rests = (row is None and _REST.match(line) for row, line in zip(read[1:], lines[1:], strict=True))
@@ -85,7 +85,7 @@ def bare_tree(text: str) -> tuple[Tree, str] | None:
         tree["gpu"].append({"product_name": LOST, "uuid": LOST} if LOST in str(row) else gpu)
     first = [row[0] for row in rows]  # of rows that no time is in front of
     indexes = first if all(len(index) < 3 and index.isdigit() for index in first) else []
-    tree["gpu"] = newest_gpus(tree["gpu"], indexes, times, absent, is_loop=False)
+    tree["gpu"] = select_newest(tree["gpu"], indexes, times, absent, is_loop=False)
     if read[-1] is None and re.match(rf"{len(tree['gpu'])},", lines[-1]):
         tree["gpu"].append(absent)  # of whose row the cut left no name and no UUID
     place_lost(tree["gpu"], text, are_numbered=bool(indexes))
@@ -120,7 +120,7 @@ def _may_be_watts(rows: list[list[str]], place: int) -> bool:
 
 def _row(line: str) -> list[str] | None:
     """Return the values of a line that holds one which only a GPU's row has, else None."""
-    values = csv_row(line)
+    values = parse_row(line)
     known = re.compile(rf"{NAME}|{UUID}", re.IGNORECASE)
     return values if any(known.fullmatch(value) or LOST in value for value in values) else None
 

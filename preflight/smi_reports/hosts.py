@@ -90,7 +90,7 @@ _PROMPT = re.compile(
 Parts = list[tuple[str, str]]
 
 
-def prefixed_parts(text: str) -> Parts:
+def split_prefixed(text: str) -> Parts:
     """Return (host, its lines) of a text whose lines carry the names of several hosts, else []."""
     lines = [line for line in text.split("\n") if line.strip() and not _COLLECTOR.match(line)]
     tagged = (
@@ -139,7 +139,7 @@ def _are_counts(found: Parts, names: set[str]) -> bool:
     return are_seconds or (len(names) == len(found) and all(re.fullmatch(r"[\d.]+", name) for name in names))
 
 
-def headed_parts(text: str) -> Parts:
+def split_headed(text: str) -> Parts:
     """Return (host, text) of each block under a line that a collector prints above what a host answered."""
     for heading in _HEADINGS:
         found = list(heading.finditer(text))
@@ -152,7 +152,7 @@ def headed_parts(text: str) -> Parts:
     return []
 
 
-def gpustat_parts(text: str) -> Parts:
+def split_gpustat(text: str) -> Parts:
     """Return (host, text) of what gpustat printed on several hosts, by the names in its first lines."""
     found = list(re.finditer(HEAD, text, re.MULTILINE))
     if len({match[1] for match in found}) < 2:
@@ -160,7 +160,7 @@ def gpustat_parts(text: str) -> Parts:
     return _blocks(text, found, with_heading=True)
 
 
-def titled_parts(text: str) -> Iterator[tuple[Parts, bool]]:
+def split_titled(text: str) -> Iterator[tuple[Parts, bool]]:
     """Yield (host, text) of each block under a title, and whether the titles differ by a counter alone.
 
     Of titles without a mark around them only those count that differ by that alone.
@@ -177,7 +177,7 @@ def titled_parts(text: str) -> Iterator[tuple[Parts, bool]]:
             yield _blocks(text, found), is_numbered
 
 
-def column_parts(text: str) -> Parts:
+def split_by_column(text: str) -> Parts:
     """Return (host, CSV) of a list whose first column is the host, else []."""
     head = _COLUMN.search(text)
     if head is None:
@@ -188,7 +188,7 @@ def column_parts(text: str) -> Parts:
     return [(name, f"{names}\n{rows}") for name, rows in _joined(found)]
 
 
-def prompted_parts(text: str) -> Parts:
+def split_prompted(text: str) -> Parts:
     """Return (host, text) of a session on several hosts, by the names in its prompts."""
     found = list(_PROMPT.finditer(text))
     if len({match[1] for match in found}) < 2:

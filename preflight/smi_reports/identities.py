@@ -6,7 +6,7 @@ from typing import Any
 from preflight import regex as re
 from preflight.probes.nvidia_smi.values import CUT, LOST_VALUES, SHARED
 from preflight.smi_reports.headerless_csv import UUID
-from preflight.smi_reports.repeated_recordings import gpus_in
+from preflight.smi_reports.repeated_recordings import list_gpus
 
 Tree = dict[str, Any]
 
@@ -51,9 +51,9 @@ _ROUNDED_MIB = 2  # by which three sizes that are rounded may miss their sum
 
 def mark_cut_values(tree: Tree) -> None:
     """Mark the driver's version, and names, UUIDs and sizes of GPUs, where a part of them is missing."""
-    _mark_shared_uuids(gpus_in(tree))
-    names = {str(gpu.get("product_name", "")) for gpu in gpus_in(tree)}
-    for gpu in gpus_in(tree):
+    _mark_shared_uuids(list_gpus(tree))
+    names = {str(gpu.get("product_name", "")) for gpu in list_gpus(tree)}
+    for gpu in list_gpus(tree):
         for key, part in _PARTS:
             _mark(gpu, key, part)
         if any(_lacks_inside(str(gpu.get("product_name", "")), name) for name in names):

@@ -28,7 +28,7 @@ def is_flat(text: str) -> bool:
     return first is not None and not any(line[:1] in (" ", "\t") and line.strip() for line in lines[first:])
 
 
-def indented(text: str) -> str:
+def restore_indent(text: str) -> str:
     """Return a flat `-q` with the blanks of each line's depth."""
     lines, depth = list[str](), -1  # -1 above the first GPU
     for line in text.split("\n"):

@@ -42,7 +42,7 @@ _PADDED = re.compile(r"\s*\d[^\n]* $")
 _VALUES = re.compile(r"(?:-|\d+)\s{2,}\S")
 
 
-def topology_tree(text: str) -> Tree:
+def parse_topology(text: str) -> Tree:
     """Return the GPUs of the matrix of `topo -m`; raises ValueError where their numbers are of no host."""
     head = re.search(TOPOLOGY, text, re.MULTILINE)
     columns = [int(number) for number in re.findall(r"\bGPU(\d{1,2})\b", head[0])] if head else []
@@ -53,7 +53,7 @@ def topology_tree(text: str) -> Tree:
     return {"gpu": [{} for _ in range(count)]}
 
 
-def monitor_tree(text: str) -> tuple[Tree, bool]:
+def parse_monitor(text: str) -> tuple[Tree, bool]:
     """Return the GPUs of `dmon` or `pmon`, and whether it lists processes.
 
     Raises ValueError where no line has the values of its columns, or where a terminal wrapped their names.

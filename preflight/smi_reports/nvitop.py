@@ -7,7 +7,7 @@ terminal, so a GPU without a row in it may be in use.
 from typing import Any
 
 from preflight import regex as re
-from preflight.smi_reports.table import MAX_GPUS, add_readings, table_tree
+from preflight.smi_reports.table import MAX_GPUS, add_readings, parse_table
 
 Tree = dict[str, Any]
 
@@ -31,13 +31,13 @@ _PROCESS = re.compile(
 _CELLS = 3  # behind them are bars of the load
 
 
-def nvitop_tree(text: str) -> tuple[Tree, bool]:
+def parse_nvitop(text: str) -> tuple[Tree, bool]:
     """Return the last state's tree, and whether no process runs; a GPU without a row has no list in it."""
     start = [found.start() for found in _HEAD.finditer(text)][-1]
     text = _SIZE.sub(_in_mib, text[start:].replace(" 0B / ", " 0MiB / "))
     text = text.replace("CUDA Driver Version", "CUDA Version")
     devices, _, listed = text.partition("Processes:")
-    tree = table_tree("\n".join(map(_narrow, devices.split("\n"))))
+    tree = parse_table("\n".join(map(_narrow, devices.split("\n"))))
     for number, *cells in _COMPACT.findall(devices) if not tree["gpu"] else ():
         if len(tree["gpu"]) <= int(number) < MAX_GPUS:
             tree["gpu"] += [{} for _ in range(int(number) + 1 - len(tree["gpu"]))]

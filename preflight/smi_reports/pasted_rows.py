@@ -43,7 +43,7 @@ _BARE_HEAD = re.compile(rf"^[^\S\n]*{_HEAD}[^\S\n]*$", re.MULTILINE)
 _LONGEST = 60_000  # of a table on one line; 64 GPUs take 20,000 characters
 
 
-def with_rows(text: str) -> str:
+def restore_rows(text: str) -> str:
     """Return a text with the rows of its table in lines of their own, between bars; another text as it is."""
     if " MB" in text:
         text = "\n".join(map(_with_gpustat_rows, text.split("\n")))

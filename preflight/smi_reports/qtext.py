@@ -4,7 +4,7 @@ from typing import Any
 
 from preflight import regex as re
 from preflight.probes.nvidia_smi.values import CUT
-from preflight.smi_reports.lost_indent import GPU, indented, is_flat
+from preflight.smi_reports.lost_indent import GPU, is_flat, restore_indent
 
 Tree = dict[str, Any]
 
@@ -43,14 +43,14 @@ _UUID = re.compile(
 )
 
 
-def q_tree(text: str) -> Tree:
+def parse_q(text: str) -> Tree:
     """Return the tree of a `-q` text; lines that are neither "key : value" nor a heading are left out.
 
     Where the text starts within a GPU, what is left of that is the first, and the tree has a key "cut".
     Raises ValueError where the depth of its lines is lost.
     """
     printed = text.split("\n")
-    lines = indented(text).split("\n") if is_flat(text) else printed
+    lines = restore_indent(text).split("\n") if is_flat(text) else printed
     # in a flat text a heading below the longest line looks like the rest of its value
     widest = max(map(len, printed)) if lines is not printed else 0
     width = _cut_width(printed)

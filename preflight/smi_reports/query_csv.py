@@ -9,10 +9,10 @@ from preflight import regex as re
 from preflight.probes.gpu_enums import THROTTLE
 from preflight.probes.nvidia_smi.health import ASKED
 from preflight.probes.nvidia_smi.values import CUT
-from preflight.smi_reports.compute_apps import HEADER, column_names
+from preflight.smi_reports.compute_apps import HEADER, strip_units
 from preflight.smi_reports.headerless_csv import NAME, UUID
-from preflight.smi_reports.repeated_recordings import BUS, latest, listed_again, newest_gpus
-from preflight.smi_reports.table import LOST, MAKE, NO_ANSWER, absent_gpu, place_lost
+from preflight.smi_reports.repeated_recordings import BUS, count_repeated, find_latest, select_newest
+from preflight.smi_reports.table import LOST, MAKE, NO_ANSWER, find_absent_gpu, place_lost
 
 Tree = dict[str, Any]
 
@@ -69,14 +69,14 @@ _IDENTITIES = frozenset({"index", "timestamp", "uuid", "gpu_uuid", "pci.bus_id",
 """What separates a GPU, or a listing, from another."""
 
 
-def csv_tree(text: str) -> Tree:
+def parse_csv(text: str) -> Tree:
     """Return the tree of a CSV of --query-gpu, {} where most columns are others. Raises ValueError."""
     lines = _csv_lines(text)
-    names = column_names(lines[0].rstrip(", ").split(",")) if lines else []
+    names = strip_units(lines[0].rstrip(", ").split(",")) if lines else []
     if 2 * sum(name in _COLUMNS or _FIELD.fullmatch(name) is not None for name in names) <= len(names):
         return {}
     starts = [at for at, line in enumerate(lines) if line == lines[0]]  # again for each time or host
-    absent = absent_gpu(text)
+    absent = find_absent_gpu(text)
     parts = [lines[start:end] for start, end in pairwise([*starts, len(lines)])]
     is_loop = _LOOP.search(text) is not None
     is_open = bool(lines) and _is_open(text, lines)
@@ -85,8 +85,8 @@ def csv_tree(text: str) -> Tree:
     ]
     if is_open:
         _mark_open_end(trees[-1], parts[-1])
-    tree = trees[latest(trees, ["\n".join(part) for part in parts])]
-    if not _IDENTITIES.intersection(names) and (least := listed_again(tree["gpu"], 2)):
+    tree = trees[find_latest(trees, ["\n".join(part) for part in parts])]
+    if not _IDENTITIES.intersection(names) and (least := count_repeated(tree["gpu"], 2)):
         tree["at_least"] = least
     place_lost(tree["gpu"], text, are_numbered="index" in names)
     return tree
@@ -97,7 +97,7 @@ def _rows_tree(lines: list[str], absent: Tree, *, is_loop: bool, is_open: bool) 
         rows = list(csv.reader(lines, skipinitialspace=True))
     except csv.Error as error:
         raise ValueError(f"its CSV is malformed: {error}") from None
-    names = column_names(rows[0])
+    names = strip_units(rows[0])
     rows = [rows[0], *(row for row in rows[1:] if not _repeats(row, names))]
     units = dict(_UNIT.findall(",".join(rows[0])))
     has_units = any(value.endswith(" MiB") for row in rows[1:] for value in row)
@@ -110,7 +110,7 @@ def _rows_tree(lines: list[str], absent: Tree, *, is_loop: bool, is_open: bool) 
         values = dict(zip(names, map(str.strip, row), strict=True))
         for name in (name for name in values if has_units and name.startswith("memory.")):
             values[name] = CUT if _NO_UNIT.fullmatch(values[name]) else values[name]
-        gpu = gpu_of_columns(values)
+        gpu = build_gpu(values)
         tree.update({name: values[name] for name in ("driver_version",) if name in values})
         _refuse_misplaced(zip(names, row, strict=True), gpu, units)
         if any(map(_NEEDS_RESET.fullmatch, row)):
@@ -121,7 +121,7 @@ def _rows_tree(lines: list[str], absent: Tree, *, is_loop: bool, is_open: bool) 
     indexes, times = _column(rows, names, "index"), _column(rows, names, "timestamp")
     if names[-1] == "memory.total":
         _mark_cut_total(tree["gpu"])
-    tree["gpu"] = newest_gpus(tree["gpu"], indexes, times, absent, is_loop=is_loop)
+    tree["gpu"] = select_newest(tree["gpu"], indexes, times, absent, is_loop=is_loop)
     return tree
 
 
@@ -137,7 +137,7 @@ def _clock_reasons(row: dict[str, str]) -> dict[str, str]:
 
 def _repeats(row: list[str], names: list[str]) -> bool:
     """Whether a row is the line of names again, which may be damaged."""
-    shown = column_names(row)
+    shown = strip_units(row)
     return 2 * sum(name in names for name in shown) >= len(shown)
 
 
@@ -172,7 +172,7 @@ def _mark_open_end(tree: Tree, lines: list[str]) -> None:
 
     A number without a unit, a name and a version may continue behind the end of the text.
     """
-    name = column_names(lines[0].split(","))[-1]
+    name = strip_units(lines[0].split(","))[-1]
     values = [line.rpartition(",")[2].strip() for line in lines[1:]]
     last = values[-1] if values else ""
     place = _COLUMNS.get(name, "")
@@ -266,12 +266,12 @@ def _rows_below(lines: list[str], header: str) -> list[str]:
 
 
 def _is_names(line: str) -> bool:
-    names = column_names(line.rstrip(", ").split(","))
+    names = strip_units(line.rstrip(", ").split(","))
     is_known = any(name in _COLUMNS or name == "driver_version" for name in names)
     return is_known and "pid" not in names and all(map(_NAME.fullmatch, names))
 
 
-def gpu_of_columns(values: dict[str, str]) -> Tree:
+def build_gpu(values: dict[str, str]) -> Tree:
     """Return the tree of a GPU of values by names of --query-gpu."""
     gpu: Tree = {}
     for name in filter(_COLUMNS.__contains__, values):

@@ -57,7 +57,7 @@ def split_at(text: str, starts: Sequence[int]) -> list[str]:
     return [text[start:end] for start, end in pairwise([*starts, len(text)])]
 
 
-def latest(trees: list[Tree], texts: list[str], are_whole: Sequence[bool] = ()) -> int:
+def find_latest(trees: list[Tree], texts: list[str], are_whole: Sequence[bool] = ()) -> int:
     """Return the place of the newest recording that has as many GPUs as any, of trees of one host.
 
     Without a time in each that is the last: `cat log*` puts those of a rotated log behind newer ones. One
@@ -65,7 +65,7 @@ def latest(trees: list[Tree], texts: list[str], are_whole: Sequence[bool] = ()) 
     are gone, that is it, with these behind its own as lost. Raises DifferentHostsError where a GPU of one
     recording is not that of another, by UUID, bus, name or memory; `texts` are those of the trees.
     """
-    ids = [tuple(map(_identity, gpus_in(tree))) for tree in trees]
+    ids = [tuple(map(_identity, list_gpus(tree))) for tree in trees]
     groups, group_of = list[list[int]](), dict[_Ids, list[int]]()
     for place, each in enumerate(ids):
         if each not in group_of:  # and no list that a loop printed thousands of times
@@ -87,7 +87,7 @@ def latest(trees: list[Tree], texts: list[str], are_whole: Sequence[bool] = ()) 
     if gone and (not _are_in_line(ids[last], ids[newest]) or are_whole[newest]):
         word = LOST if len(gone) < len(ids[newest]) else UNLISTED_LATER
         lost = [dict.fromkeys(_OF_ABSENT, word) | {"pci": {"bus_id": bus}} for bus in gone]
-        trees[newest]["gpu"] = [*gpus_in(trees[newest]), *lost]
+        trees[newest]["gpu"] = [*list_gpus(trees[newest]), *lost]
         return newest
     near = [at for at in longest if are_whole[at] and _is_still(trees[at], trees[last])]
     near = [at for at in near if _pauses([moments[at], moments[last]])[0] <= _ONE_MOMENT_S]
@@ -96,13 +96,13 @@ def latest(trees: list[Tree], texts: list[str], are_whole: Sequence[bool] = ()) 
 
 def _is_still(tree: Tree, later: Tree) -> bool:
     """Whether the GPUs that use more memory later are those that have processes already."""
-    pairs = zip(gpus_in(tree), gpus_in(later), strict=False)
+    pairs = zip(list_gpus(tree), list_gpus(later), strict=False)
     return all(_listed(gpu) or _mib(now) <= _mib(gpu) + _NEAR_MIB for gpu, now in pairs)
 
 
 def _shows_all(tree: Tree) -> bool:
     """Whether a tree has as many GPUs as it counts, to the end of the last one."""
-    gpus = gpus_in(tree)
+    gpus = list_gpus(tree)
     return tree.get("attached_gpus") == str(len(gpus)) and "processes" in (gpus or [tree])[-1]
 
 
@@ -116,7 +116,7 @@ def _moment(text: str) -> str:
     return ""
 
 
-def newest_gpus(
+def select_newest(
     gpus: list[Tree], indexes: list[str], times: list[str], absent: Tree, *, is_loop: bool
 ) -> list[Tree]:
     """Return the GPUs of a CSV's rows, of one that is listed again its newest, at their `indexes`, if any.
@@ -187,7 +187,7 @@ def _last_listing(rows: list[Tree], times: Sequence[str], *, is_loop: bool) -> l
         )
     else:
         is_clear = len(rows) < 2 or (not is_loop and longest < _SLOW_ROW_S and min(pauses) < _ROW_S)
-        is_clear &= bool(times) or whole > _MOST_UNNAMED or not listed_again(rows, 3)
+        is_clear &= bool(times) or whole > _MOST_UNNAMED or not count_repeated(rows, 3)
     if whole > _MOST_UNNAMED or not is_clear:
         unlike = dict.fromkeys(str(gpu.get("product_name", "of no name")) for gpu in rows)
         raise ValueError(f"{_AGAIN}: it has at least {len(unlike)} ({', '.join(unlike)})")
@@ -195,7 +195,7 @@ def _last_listing(rows: list[Tree], times: Sequence[str], *, is_loop: bool) -> l
     return rows[starts[at] : starts[at + 1]]
 
 
-def listed_again(rows: list[Tree], rounds: int) -> int:
+def count_repeated(rows: list[Tree], rounds: int) -> int:
     """Return how many unlike GPUs, so many times or more, rows without a time look like, 0 for none."""
     sizes = [gpu.get("fb_memory_usage", {}) for gpu in rows]
     used = [re.match(r"\d+", str(each.get("used", ""))) for each in sizes]
@@ -233,9 +233,9 @@ def keep_processes(trees: list[Tree]) -> None:
 
     A container lists no process of its host: the memory of those is still in use then.
     """
-    for place, gpu in enumerate(gpus_in(trees[-1])):
+    for place, gpu in enumerate(list_gpus(trees[-1])):
         for tree in reversed(trees[:-1] if _listed(gpu) == [] else ()):
-            earlier = _listed(gpus_in(tree)[place]) if place < len(gpus_in(tree)) else None
+            earlier = _listed(list_gpus(tree)[place]) if place < len(list_gpus(tree)) else None
             if earlier and all(map(_mib, earlier)) and sum(map(_mib, earlier)) <= _mib(gpu):
                 gpu["processes"] = {"process_info": earlier}
                 break
@@ -248,7 +248,7 @@ def add_other_groups(trees: list[Tree], texts: list[str]) -> None:
     """
     for earlier, text in reversed([*zip(trees, texts, strict=True)][:-1]):
         is_near = _pauses([_moment(text), _moment(texts[-1])])[0] <= _ONE_MOMENT_S
-        for gpu, other in zip(gpus_in(trees[-1]), gpus_in(earlier) if is_near else (), strict=False):
+        for gpu, other in zip(list_gpus(trees[-1]), list_gpus(earlier) if is_near else (), strict=False):
             if gpu.keys() & other.keys() <= {"@id"}:
                 gpu.update(other)
 
@@ -273,7 +273,7 @@ def _are_one(left: _Ids, right: _Ids) -> bool:
 
 def _are_in_line(left: _Ids, right: _Ids) -> bool:
     pairs = zip(left, right, strict=False)
-    return not any(differ(*values) for one, two in pairs for values in zip(one, two, strict=True))
+    return not any(is_different(*values) for one, two in pairs for values in zip(one, two, strict=True))
 
 
 def _gone(many: _Ids, few: _Ids) -> list[str]:
@@ -285,13 +285,13 @@ def _gone(many: _Ids, few: _Ids) -> list[str]:
     return [bus for _, bus, *_ in gone] if is_part else []
 
 
-def gpus_in(tree: Tree) -> list[Tree]:
+def list_gpus(tree: Tree) -> list[Tree]:
     """Return the GPUs of a tree, of which XML with one has no list."""
     gpus = tree.get("gpu", [])
     return [gpu for gpu in (gpus if isinstance(gpus, list) else [gpus]) if isinstance(gpu, dict)]
 
 
-def differ(left: str, right: str) -> bool:
+def is_different(left: str, right: str) -> bool:
     """Whether two values are not the same, of which one may be cut, with "..." or without."""
     left, right = left.removesuffix("..."), right.removesuffix("...")
     return not (left.startswith(right) or right.startswith(left))

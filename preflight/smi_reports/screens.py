@@ -53,7 +53,7 @@ class _Screen:
             self.rows[self.y] = (row[: self.x].ljust(self.x) + blanks + kept)[:_LONGEST]
 
 
-def drawn(text: str) -> str:
+def draw_screens(text: str) -> str:
     """Return a text with the last state of each screen as lines; a wrapped one is as wide as the screen.
 
     A screen places the cursor before it ends a line: what a shell printed stays as it is, for its lines are

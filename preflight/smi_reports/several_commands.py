@@ -8,23 +8,23 @@ from typing import Any
 from preflight import regex as re
 from preflight.probes.nvidia_smi.processes import parse_processes
 from preflight.probes.nvidia_smi.values import NOT_HELD, parse_smi_error
-from preflight.smi_reports.compute_apps import mapped_by, processes_by_gpu
+from preflight.smi_reports.compute_apps import group_processes, parse_mappings
 from preflight.smi_reports.error_texts import AT_PROMPT, END_OF_ERROR, ERROR_LINE
 from preflight.smi_reports.forms import (
     CSV_NAMES,
     WHICH_IS_UNKNOWN,
-    bare_facts,
-    gpustat_facts,
-    kernel_facts,
+    build_monitor_facts,
+    drop_quoted,
     list_facts,
-    monitor_facts,
+    parse_bare_rows,
+    parse_gpustat,
+    parse_kernel,
     read_form,
-    unquoted,
 )
 from preflight.smi_reports.gpustat import ROW as GPUSTAT_ROW
-from preflight.smi_reports.repeated_recordings import OF_SOME, differ
-from preflight.smi_reports.short_outputs import LSPCI, lspci_gpus
-from preflight.smi_reports.table import SHORT_BUS, unreachable
+from preflight.smi_reports.repeated_recordings import OF_SOME, is_different
+from preflight.smi_reports.short_outputs import LSPCI, parse_lspci
+from preflight.smi_reports.table import SHORT_BUS, find_unreachable
 from preflight.smi_reports.wrapped_lines import MONITOR
 
 Facts = dict[str, Any]
@@ -68,7 +68,7 @@ def _last_words(text: str, gpus: list[Facts]) -> Facts | None:
     is_told |= any(map(OF_SOME.search, below)) and not any(map(OF_SOME.search, above[: -len(below)]))
     words = END_OF_ERROR.split(text[found.start() :], maxsplit=1)[0]
     is_of_other = words.lstrip().startswith("Unable") and not any(
-        str(gpu["pci_bus_id"]).endswith(bus[-SHORT_BUS:]) for bus in unreachable(words) for gpu in gpus
+        str(gpu["pci_bus_id"]).endswith(bus[-SHORT_BUS:]) for bus in find_unreachable(words) for gpu in gpus
     )
     at_prompt = words.lstrip().startswith("No d") and above and AT_PROMPT.match(above[-1])
     is_of_other |= bool(at_prompt) and "smi" not in above[-1]  # adb and others print these words, too
@@ -117,10 +117,10 @@ def _read(body: str, read: Callable[[str], Facts | None] = read_form) -> Facts:
 
 def _with_more(facts: Facts, text: str, sections: dict[str, str]) -> Facts:
     """Return facts with lines of the kernel log, lspci's list and other lists of the same GPUs."""
-    if re.search(r"NVRM: |^WARNING: infoROM", unquoted(text), re.MULTILINE) and "kernel_log" not in facts:
-        facts.update(kernel_facts(text))
+    if re.search(r"NVRM: |^WARNING: infoROM", drop_quoted(text), re.MULTILINE) and "kernel_log" not in facts:
+        facts.update(parse_kernel(text))
     if "pci_gpus" not in facts and re.search(LSPCI, text, re.MULTILINE):
-        facts["pci_gpus"] = lspci_gpus(text)
+        facts["pci_gpus"] = parse_lspci(text)
     gpus = facts.get("gpus")
     if isinstance(gpus, list):
         names = re.search(CSV_NAMES, text, re.MULTILINE | re.IGNORECASE) if "(UUID: GPU-" in text else None
@@ -130,20 +130,20 @@ def _with_more(facts: Facts, text: str, sections: dict[str, str]) -> Facts:
             body for called, body in sections.items() if re.match("pmon|dmon|--query-gpu=|-q|$", called)
         ]
         lists = list_facts(listed) if listed else {}
-        rows = _read(text, bare_facts) if any(gpu["name"] == NOT_HELD for gpu in gpus) else {}
+        rows = _read(text, parse_bare_rows) if any(gpu["name"] == NOT_HELD for gpu in gpus) else {}
         is_watched = WHICH_IS_UNKNOWN not in str(gpus[-1]) and re.search(MONITOR, text, re.MULTILINE)
-        watched = _read(text, monitor_facts) if is_watched else {}
+        watched = _read(text, build_monitor_facts) if is_watched else {}
         for read in (_read(csv), lists, *map(_read, bodies), watched, rows):
             others = read.get("gpus")
             if isinstance(others, list) and _are_same(gpus, others):
                 _take_over(gpus, others)
                 facts["driver"] = read["driver"] if facts.get("driver") == NOT_HELD else facts["driver"]
         if re.search(GPUSTAT_ROW, text, re.MULTILINE):
-            shown = gpustat_facts(text)["gpus"]
+            shown = parse_gpustat(text)["gpus"]
             gpus += shown[len(gpus) :] if _are_same(gpus, shown[: len(gpus)]) else []
         _add_processes(gpus, text)
         *_, start = [0, *(head.start() for head in _HEAD.finditer(text))]
-        _add_holders(gpus, mapped_by(text[start:]))  # those before may have ended
+        _add_holders(gpus, parse_mappings(text[start:]))  # those before may have ended
     return facts
 
 
@@ -154,7 +154,7 @@ def _are_same(gpus: list[Facts], others: list[Facts]) -> bool:
     for gpu, other in zip(gpus, others, strict=True):
         for name in ("name", "uuid", "pci_bus_id"):
             one, two = gpu[name], other[name]
-            if isinstance(one, str) and isinstance(two, str) and differ(one, two):
+            if isinstance(one, str) and isinstance(two, str) and is_different(one, two):
                 return False
     return True
 
@@ -180,7 +180,7 @@ def _is_lacking(value: Any) -> bool:
 
 def _add_processes(gpus: list[Facts], text: str) -> None:
     """Put processes of `--query-compute-apps` on the GPUs whose UUIDs they have."""
-    by_gpu = processes_by_gpu(text) if "pid" in text else None
+    by_gpu = group_processes(text) if "pid" in text else None
     if by_gpu is None:
         return
     for gpu in gpus:

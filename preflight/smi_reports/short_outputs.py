@@ -5,8 +5,8 @@ from typing import Any
 from preflight import regex as re
 from preflight.probes.nvidia_smi.values import NOT_HELD
 from preflight.smi_reports.headerless_csv import UUID
-from preflight.smi_reports.repeated_recordings import latest, split_at
-from preflight.smi_reports.table import LOST, MAX_GPUS, absent_gpu, unreachable
+from preflight.smi_reports.repeated_recordings import find_latest, split_at
+from preflight.smi_reports.table import LOST, MAX_GPUS, find_absent_gpu, find_unreachable
 
 Tree = dict[str, Any]
 
@@ -35,9 +35,9 @@ def list_tree(text: str) -> list[tuple[Tree, list[dict[str, Any]]]]:
     if len(set(numbers)) < len(numbers):
         texts = split_at(text, [heads[at].start() for at in starts])
         lists = [list_tree(each) for each in texts]
-        return lists[latest([{"gpu": [tree for tree, _ in each]} for each in lists], texts)]
+        return lists[find_latest([{"gpu": [tree for tree, _ in each]} for each in lists], texts)]
     found: list[tuple[Tree, list[dict[str, Any]]]] = []
-    absent = absent_gpu(text)
+    absent = find_absent_gpu(text)
     ends = [*(head.start() for head in heads[1:]), len(text)]
     for index, head, end in sorted(zip(numbers, heads, ends, strict=True), key=lambda block: block[0]):
         if index < len(found) or index >= MAX_GPUS:
@@ -52,7 +52,7 @@ def list_tree(text: str) -> list[tuple[Tree, list[dict[str, Any]]]]:
         found += [({}, each) for each in others[: MAX_GPUS - len(found)]]  # their first lines are lost
     most = max((len(links) for _, links in found), default=0)
     found = [(tree, [] if _lacks_links(links, most) else links) for tree, links in found]
-    unseen = len(unreachable(text)) - sum(LOST in str(tree) for tree, _ in found)
+    unseen = len(find_unreachable(text)) - sum(LOST in str(tree) for tree, _ in found)
     return found + [(absent, [])] * (min(unseen, MAX_GPUS) if found else 0)
 
 
@@ -102,7 +102,7 @@ _LSPCI = re.compile(
 )
 
 
-def lspci_gpus(text: str) -> list[dict[str, Any]]:
+def parse_lspci(text: str) -> list[dict[str, Any]]:
     """Return facts.PciGpu for each NVIDIA display controller; a text may list it again and again."""
     found: dict[str, str] = {}
     for bus, with_vendor, alone in _LSPCI.findall(text):

@@ -7,10 +7,10 @@ import quopri
 from itertools import pairwise, takewhile
 
 from preflight import regex as re
-from preflight.smi_reports.csv_dialects import plain_csv
+from preflight.smi_reports.csv_dialects import normalize_csv
 from preflight.smi_reports.gpustat import JSON as GPUSTAT_JSON
-from preflight.smi_reports.screens import drawn
-from preflight.smi_reports.wrapped_lines import join_pieces, unwrapped
+from preflight.smi_reports.screens import draw_screens
+from preflight.smi_reports.wrapped_lines import join_pieces, unwrap_lines
 
 # What terminals and files add, whatever the text.
 _MARKS = (
@@ -108,7 +108,7 @@ _MARK = re.compile(r"[^,\n]{0,60}[\s\]:>]")  # in front of a CSV's names alone
 _CSV_NAME = re.compile(r"(?:timestamp|index|name|uuid|driver_version),")
 
 
-def decoded(data: bytes) -> str:
+def decode_text(data: bytes) -> str:
     """Return the text of a file, of which PowerShell and editors of Windows choose the encoding."""
     for mark, encoding in _MARKS:
         if data.startswith(mark):
@@ -116,9 +116,9 @@ def decoded(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-def cleaned(text: str) -> str:
+def clean_text(text: str) -> str:
     """Return a text without colours, quotes of JSON, tags of web pages and line ends of other systems."""
-    text = _INVISIBLE.sub("", _ANSI.sub("", drawn(_without_nuls(text))))
+    text = _INVISIBLE.sub("", _ANSI.sub("", draw_screens(_without_nuls(text))))
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u00a0", " ")
     if ("=3D" in text and "=\n" in text) or _SOFT_BREAK.search(text):
         text = quopri.decodestring(text.encode()).decode("utf-8", "replace").replace("\u00a0", " ")
@@ -128,7 +128,7 @@ def cleaned(text: str) -> str:
         text = html.unescape(text).replace("\u00a0", " ")
     if "</td>" in text.lower():
         text = html.unescape(_ROW_END.sub("\n", _CELL_END.sub("\t", text)))
-    text = plain_csv(_without_pane(_after_diff(_under_names(text))))
+    text = normalize_csv(_without_pane(_after_diff(_under_names(text))))
     if len(_TAG_OF_HOST.findall(text)) > _LEAST_SPLIT * text.count("\n"):
         text = _TAG_OF_HOST.sub(r"\1: ", text)
     return _unquoted(text)
@@ -187,9 +187,9 @@ def _without_pane(text: str) -> str:
     return "\n".join(line[:column] if is_left else line[column + 1 :] for line in lines)
 
 
-def plain_text(text: str) -> str:
+def strip_prefixes(text: str) -> str:
     """Return a cleaned text without what quotes, line numbers and collectors put in front of its lines."""
-    text = unwrapped(_with_left_edge(without_marks(text)))
+    text = unwrap_lines(_with_left_edge(strip_marks(text)))
     heads, listings = dict[str, re.Match[str]](), [*_HEAD.finditer(text)]
     for found in listings or _TAGGED_ERROR.finditer(text):
         heads.setdefault(re.sub(r"\d+", "0", found[1]), found)
@@ -235,7 +235,7 @@ def _with_left_edge(text: str) -> str:
     )
 
 
-def without_marks(text: str) -> str:
+def strip_marks(text: str) -> str:
     """Return a text without marks that all its lines have, and without numbers that count them."""
     for _ in range(_MOST_MARKS):
         lines = text.split("\n")
@@ -260,7 +260,7 @@ def _of_indented_block(following: list[str], blanks: str) -> list[str]:
     return block if any(map(str.strip, block)) else following
 
 
-def closed_xml(text: str) -> tuple[str, tuple[str, ...]]:
+def close_xml(text: str) -> tuple[str, tuple[str, ...]]:
     """Return an XML text that ends too early with its open elements closed, and their names.
 
     A value that is not whole is left out. A text that is whole, or wrong in another way, stays as it is.

@@ -4,7 +4,7 @@ from typing import Any
 
 from preflight import regex as re
 from preflight.smi_reports.headerless_csv import UUID
-from preflight.smi_reports.monitors import TOPOLOGY, topology_tree
+from preflight.smi_reports.monitors import TOPOLOGY, parse_topology
 from preflight.smi_reports.table import MAKE, MAX_GPUS
 from preflight.smi_reports.truncated_lines import TruncatedLines
 
@@ -26,7 +26,7 @@ _UUID = re.compile(rf"{UUID}|.*\?.*", re.IGNORECASE)  # only root sees it, other
 _PLACES = {"Model": "product_name", "GPU UUID": "uuid", "Bus Location": "@id", "Device Minor": "minor_number"}
 
 
-def collected_tree(text: str) -> Tree:
+def parse_report(text: str) -> Tree:
     """Return the GPUs and the driver that a report names. Raises ValueError where it names none.
 
     CUDA numbers those that sglang's process sees in its own order: unlike ones, and fewer than the topology
@@ -48,7 +48,7 @@ def collected_tree(text: str) -> Tree:
     count = max(names) + 1
     if head and head[1]:
         has_topology = re.search(TOPOLOGY, text, re.MULTILINE) is not None
-        count = max(len(topology_tree(text)["gpu"]) if has_topology else 0, count)
+        count = max(len(parse_topology(text)["gpu"]) if has_topology else 0, count)
         names = names if count == len(names) and len(set(names.values())) == 1 else {}
     driver = _DRIVER.search(text)
     if driver is not None and lines.may_lack(driver[0]):
@@ -60,7 +60,7 @@ def collected_tree(text: str) -> Tree:
     return {"gpu": gpus, **({"driver_version": driver[1]} if driver else {})}
 
 
-def information_tree(text: str) -> Tree:
+def parse_information(text: str) -> Tree:
     """Return the GPUs of `cat /proc/driver/nvidia/gpus/*/information`, in the order of their buses."""
     gpus: list[Tree] = []
     fields = _FIELD.findall(text)

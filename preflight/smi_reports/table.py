@@ -64,7 +64,7 @@ MAX_GPUS = 64
 _CELLS = 3
 
 
-def table_tree(text: str) -> Tree:
+def parse_table(text: str) -> Tree:
     """Return the tree of a table; a name that the table cuts short keeps its "..."."""
     tree: Tree = {"gpu": []}
     head = _HEAD.search(text)
@@ -129,12 +129,12 @@ def _placed_row(gpus: list[Tree], number: int, row: Tree, text: str) -> Tree:
         gpus[number] = row
         return row
     if len(gpus) < number < MAX_GPUS:
-        gpus += [absent_gpu(text) for _ in range(number - len(gpus))]
+        gpus += [find_absent_gpu(text) for _ in range(number - len(gpus))]
     gpus.append(row)
     return row
 
 
-def unreachable(text: str, gpus: Iterable[Tree] = ()) -> dict[str, str]:
+def find_unreachable(text: str, gpus: Iterable[Tree] = ()) -> dict[str, str]:
     """Return {bus: number or ""} of GPUs that the driver names and cannot reach, but for those of `gpus`.
 
     What it says of one that is listed is of another moment: of one before the reboot that brought it back.
@@ -151,13 +151,13 @@ def place_lost(gpus: list[Tree], text: str, *, are_numbered: bool) -> None:
     Those of a text without numbers are at those that the driver says, or in the order of their buses.
     """
     placed, has_buses = sum(LOST in str(gpu) for gpu in gpus), all(map(_bus, gpus))
-    lost = [*unreachable(text, gpus).items()][placed:MAX_GPUS] if gpus else []
+    lost = [*find_unreachable(text, gpus).items()][placed:MAX_GPUS] if gpus else []
     for bus, number in sorted(lost, key=lambda pair: int(pair[1] or MAX_GPUS)):
         at = int(number) if number else sum(_bus(gpu) < _in_order(bus) for gpu in gpus)
         is_known = not are_numbered and not placed and (number or has_buses)
         where = {"pci": {"bus_id": bus}} if is_known else {}
         gpus += [{} for _ in range(min(at, MAX_GPUS) - len(gpus))]  # that a cut text does not show
-        gpus.insert(at if is_known else len(gpus), {**absent_gpu(text), **where})
+        gpus.insert(at if is_known else len(gpus), {**find_absent_gpu(text), **where})
 
 
 def _bus(gpu: Tree) -> str:
@@ -170,7 +170,7 @@ def _in_order(bus: str) -> str:
     return bus and bus.lower().rjust(len("00000000:65:00.0"), "0")
 
 
-def absent_gpu(text: str) -> Tree:
+def find_absent_gpu(text: str) -> Tree:
     """Return what a text says of a GPU that it has no row for: that one is lost, or nothing."""
     return {"product_name": LOST, "uuid": LOST} if NO_ANSWER.search(text) else {}
 

@@ -83,7 +83,7 @@ _OTHERS = {
 """What a text looks like -> what the file is or does, and behind a semicolon what to do with it."""
 
 
-def unrecognised(text: str, expected: str) -> BadInput:
+def explain_unrecognised(text: str, expected: str) -> BadInput:
     """Return the error for a text that no reader knows; `expected` lists what is read."""
     for pattern, said in _OTHERS.items():
         if re.search(pattern, text, re.MULTILINE):

@@ -8,7 +8,7 @@ from itertools import takewhile
 
 from preflight import regex as re
 from preflight.smi_reports.lost_indent import is_flat
-from preflight.smi_reports.pasted_rows import with_rows
+from preflight.smi_reports.pasted_rows import restore_rows
 
 _EDGE = re.compile(r"^\+-{19,}(?:\n-+){0,8}\n-*\+(?=\n\|[^\S\n]*NVIDIA-SMI )", re.MULTILINE)
 _WIDTHS = (56, 79, 89, 91)  # of the upper edge: of drivers to 346, to 530, to 545, and since
@@ -27,7 +27,7 @@ _MOST_PIECES = 20  # of a row of a monitor
 _SHORT = 3  # ends of lines in a text of one piece and its rest
 
 
-def unwrapped(text: str) -> str:
+def unwrap_lines(text: str) -> str:
     """Return a table, a `-q` or its XML with whole lines again, another text as it is."""
     if "<nvidia_smi_log" in text or "<nvidia_smi_log" in text.replace("\n", ""):
         return _unwrapped_xml(text)
@@ -36,7 +36,7 @@ def unwrapped(text: str) -> str:
     monitor = re.search(MONITOR, text, re.MULTILINE | re.IGNORECASE)
     if monitor and "| NVIDIA-SMI " not in text:
         return text[: monitor.start()] + _unwrapped_monitor(text[monitor.start() :])
-    return _unwrapped_table(with_rows(text))
+    return _unwrapped_table(restore_rows(text))
 
 
 def _unwrapped_monitor(text: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from preflight.diagnosis.condensed_log import MOST_WHOLE, LogCondenser, condense
 from preflight.diagnosis.diagnose import diagnose, diagnose_logs
-from preflight.diagnosis.failure_vocabulary import failure_vocabulary
+from preflight.diagnosis.failure_vocabulary import build_vocabulary
 from preflight.diagnosis.lines import KeptLine, Log
 
 TRACEBACK = """Traceback (most recent call last):
@@ -130,7 +130,7 @@ def test_a_short_log_is_left_as_it_is() -> None:
     ],
 )
 def test_the_vocabulary_knows_failures_words(line: bytes, holds: bool) -> None:  # noqa: FBT001
-    assert failure_vocabulary().lines_with(b"nothing here\n" + line + b"\nnor here") == ([1] if holds else [])
+    assert build_vocabulary().lines_with(b"nothing here\n" + line + b"\nnor here") == ([1] if holds else [])
 
 
 def test_so_many_lines_are_sampled_whatever_their_shapes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ Names and messages: driver_types.h, and cudaGetErrorString of CUDA 12.9 and 13.
 import pytest
 
 from preflight.diagnosis.diagnose import diagnose
-from preflight.diagnosis.signature_matcher import first_match
+from preflight.diagnosis.signature_matcher import find_first_match
 from tests.preflight.diagnosis_logs import LOGS
 
 _STATUSES = [
@@ -32,7 +32,7 @@ def test_a_status_is_one_cause_under_its_name_and_its_message(code: str, name: s
         f"cupy_backends.cuda.api.runtime.CUDARuntimeError: cudaError{name}: {message}",
         f"Search for `cudaError{name}' {_REFERENCE}",
     )
-    assert [getattr(first_match(text), "code", None) for text in texts] == [code] * len(texts)
+    assert [getattr(find_first_match(text), "code", None) for text in texts] == [code] * len(texts)
 
 
 def test_the_line_that_names_a_status_decides_where_the_message_is_unknown() -> None:

@@ -11,7 +11,7 @@ from preflight.diagnosis.diagnose import diagnose, diagnose_logs
 from preflight.diagnosis.host_evidence import Context
 from preflight.diagnosis.lines import Log
 from preflight.diagnosis.result import BENIGN, UNKNOWN
-from preflight.diagnosis.signatures.model import branches, longest_literal, selective_literals
+from preflight.diagnosis.signatures.model import find_longest_literal, select_literals, split_branches
 from preflight.diagnosis.signatures.table import NOTICES, SEARCHED, SIGNATURES
 from tests.extra_recordings import LOGS as EXTRA_LOGS
 from tests.failures.kinds import KINDS
@@ -346,10 +346,10 @@ def test_no_text_makes_it_raise(pieces: list[str]) -> None:
 @settings(max_examples=300, deadline=None)
 @given(st.sampled_from(list(SIGNATURES)), st.data())
 def test_a_literal_never_hides_a_match(row: object, data: st.DataObject) -> None:
-    pattern = data.draw(st.sampled_from(branches(getattr(row, "pattern"))))  # noqa: B009 - sampled as object
+    pattern = data.draw(st.sampled_from(split_branches(getattr(row, "pattern"))))  # noqa: B009 - sampled as object
     text = data.draw(st.from_regex(re.compile(pattern), fullmatch=False))
-    assert longest_literal(pattern) in text
-    assert any(literal in text for literal in selective_literals(pattern))
+    assert find_longest_literal(pattern) in text
+    assert any(literal in text for literal in select_literals(pattern))
 
 
 @pytest.mark.slow

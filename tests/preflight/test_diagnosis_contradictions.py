@@ -5,7 +5,7 @@ from itertools import count
 
 import pytest
 
-from preflight.diagnosis.candidates import candidates
+from preflight.diagnosis.candidates import list_candidates
 from preflight.diagnosis.contradictions import doubt_causes
 from preflight.diagnosis.diagnose import diagnose
 from preflight.diagnosis.lines import Log, read_logs
@@ -201,7 +201,7 @@ def class_comparisons(size: int) -> int:
     raised, course = parse_exceptions(lines), RunProgress(lines)
     found = [
         replace(each, cause=replace(each.cause, slug=CountedClass(each.cause.slug)))
-        for each in candidates(find_hits(lines), raised, course)
+        for each in list_candidates(find_hits(lines), raised, course)
     ]
     before = next(CountedClass.comparisons)
     assert len(doubt_causes(found, raised, course)) == size

@@ -3,7 +3,7 @@
 import pytest
 
 from preflight.diagnosis.diagnose import diagnose
-from preflight.diagnosis.signature_matcher import first_match
+from preflight.diagnosis.signature_matcher import find_first_match
 
 _HEAD = 'Traceback (most recent call last):\n  File "/w/t.py", line 31, in <module>\n    run(x)\n'
 _GRACEFUL = "/v/lib/python3.11/site-packages/lightning/call.py:54: UserWarning: Detected KeyboardInterrupt,"
@@ -204,8 +204,8 @@ def test_words_of_what_was_survived_are_no_failure(log: str) -> None:
 
 
 def test_a_step_that_is_skipped_is_no_loss_of_a_run() -> None:
-    assert first_match("[WARNING] NaN loss detected at step 816! Skipping step.") is None
-    assert first_match("NaN loss detected at step 816").code == "S18"  # type: ignore[union-attr]
+    assert find_first_match("[WARNING] NaN loss detected at step 816! Skipping step.") is None
+    assert find_first_match("NaN loss detected at step 816").code == "S18"  # type: ignore[union-attr]
 
 
 def test_a_command_that_was_not_typed_before_says_nothing_of_the_failed_one() -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from preflight.diagnosis.condensed_log import LogCondenser, condense
 from preflight.diagnosis.diagnose import diagnose
-from preflight.diagnosis.error_lines import error_lines
-from preflight.diagnosis.exception_origins import row_of_place
+from preflight.diagnosis.error_lines import find_error_lines
+from preflight.diagnosis.exception_origins import find_row_of_place
 from preflight.diagnosis.free_memory import FreeMemory
 from preflight.diagnosis.host_evidence import Context
 from preflight.diagnosis.lines import Line, Log
@@ -17,7 +17,7 @@ from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.series import Point
 from preflight.diagnosis.tracebacks import ParsedException, TracebackFrame, parse_exceptions
 from preflight.diagnosis.trends import detect_anomalies
-from preflight.diagnosis.user_exceptions import user_exceptions
+from preflight.diagnosis.user_exceptions import find_user_exceptions
 from preflight.facts.host import KernelLog, Xid
 from preflight.facts.missing import Missing
 from preflight.facts.xid_table import GPU_FAILED_XIDS
@@ -52,10 +52,10 @@ _MODEL = "/site-packages/transformers/configuration_utils.py"
 )
 def test_the_place_of_an_exception_names_its_row(kind: str, files: tuple[str, ...], code: str | None) -> None:
     raised = ParsedException(kind, "it", Line(0, "", None), tuple(TracebackFrame(file, 1) for file in files))
-    found = row_of_place([raised], "")
+    found = find_row_of_place([raised], "")
     assert (found and found.code) == code
     harmless = ParsedException("Error", "it", Line(0, "", None), ())
-    after = row_of_place([harmless, raised], "")
+    after = find_row_of_place([harmless, raised], "")
     assert (after and after.code) == code
 
 
@@ -65,7 +65,7 @@ def test_an_exception_that_another_process_reports_is_the_one_right_behind_the_r
         ParsedException(kind, message, Line(order, f"{kind}: {message}", None, order=order), ())
         for order, (kind, message) in enumerate(names.items())
     ]
-    found = user_exceptions([chain], (), RunProgress([each.line for each in chain]))
+    found = find_user_exceptions([chain], (), RunProgress([each.line for each in chain]))
     assert ["no shard" in each.cause.cause for each in found] == [True]
 
 
@@ -76,7 +76,7 @@ def test_an_exception_that_another_process_reports_is_the_one_right_behind_the_r
 def test_an_error_is_looked_for_in_the_last_sixty_lines(behind: int, found: int) -> None:
     texts = ["ERROR: the moon is in the wrong phase", *["waiting"] * behind]
     lines = [Line(number, text, None, order=number) for number, text in enumerate(texts)]
-    assert len(error_lines(lines, (), RunProgress(lines), failed=True)) == found
+    assert len(find_error_lines(lines, (), RunProgress(lines), failed=True)) == found
 
 
 # --- series ---

@@ -2,7 +2,7 @@
 
 import pytest
 
-from preflight.diagnosis.exception_shapes import judged_exceptions
+from preflight.diagnosis.exception_shapes import select_exceptions
 from preflight.diagnosis.signature_matcher import find_hits
 from preflight.diagnosis.tracebacks import parse_exceptions
 from tests.preflight.log_lines import read_lines
@@ -14,7 +14,7 @@ _HEAD = 'Traceback (most recent call last):\n  File "train.py", line 3, in step\
 def judged(raised: list[str]) -> list[str]:
     """Return the exceptions of tracebacks with these last lines that are judged."""
     lines = read_lines("\n".join(_HEAD + each for each in raised))
-    found, hits = judged_exceptions(parse_exceptions(lines), find_hits(lines))
+    found, hits = select_exceptions(parse_exceptions(lines), find_hits(lines))
     assert {hit.line.order for hit in hits} <= {each.line.order for each in found}
     return [each.text for each in found]
 
@@ -46,6 +46,6 @@ def test_a_known_exception_among_very_many_is_judged() -> None:
 def test_exceptions_of_each_rank_are_judged() -> None:
     text = "\n".join(f"[rank{at % 8}]: KeyError: 'k{at}'" for at in range(400))
     lines = read_lines(text)
-    found, _ = judged_exceptions(parse_exceptions(lines), find_hits(lines))
+    found, _ = select_exceptions(parse_exceptions(lines), find_hits(lines))
     assert {each.line.rank for each in found} == set(range(8))
     assert len(found) == 80

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from preflight.diagnosis.diagnose import diagnose
-from preflight.diagnosis.paste_marks import without_marks
+from preflight.diagnosis.paste_marks import strip_marks
 from preflight.diagnosis.prefix_templates import find_prefixes
-from preflight.diagnosis.structured_records import printed_lines
+from preflight.diagnosis.structured_records import extract_lines
 from tests.preflight.log_lines import read_lines
 
 HEAD, FRAME = "Traceback (most recent call last):", '  File "a.py", line 1, in f'
@@ -30,7 +30,7 @@ def texts(log: str) -> list[str]:
     ],
 )
 def test_lines_that_only_look_like_records_are_left_as_they_are(lines: list[str]) -> None:
-    assert printed_lines(lines) is None
+    assert extract_lines(lines) is None
     assert texts("\n".join(lines)) == lines
 
 
@@ -80,12 +80,12 @@ def test_a_line_of_a_record_has_the_number_of_its_record() -> None:
     ],
 )
 def test_what_only_looks_like_a_mark_is_left(lines: list[str]) -> None:
-    assert list(without_marks(lines)) == lines
+    assert list(strip_marks(lines)) == lines
 
 
 def test_a_log_in_the_midst_of_prose_is_moved_to_the_left() -> None:
     prose = ["My log::", "", f"    {HEAD}", f"    {FRAME}", "    KeyError: 1", "", "thanks"]
-    assert list(without_marks(prose)) == ["My log::", "", HEAD, FRAME, "KeyError: 1", "", "thanks"]
+    assert list(strip_marks(prose)) == ["My log::", "", HEAD, FRAME, "KeyError: 1", "", "thanks"]
 
 
 def stamped(form: str, *lines: str) -> list[str]:

@@ -4,8 +4,8 @@ import pytest
 
 from preflight.diagnosis.line_unwrap import unwrap_lines
 from preflight.diagnosis.lines import unwrap
-from preflight.diagnosis.one_line_tracebacks import unfold
-from preflight.diagnosis.paste_marks import without_numbers
+from preflight.diagnosis.one_line_tracebacks import unfold_traceback
+from preflight.diagnosis.paste_marks import strip_numbers
 from preflight.diagnosis.prefix_templates import find_prefixes
 from preflight.diagnosis.timestamps import parse_timestamp
 from tests.preflight.log_lines import read_lines
@@ -204,20 +204,20 @@ TRACE = "Traceback (most recent call last):"
     ],
 )
 def test_a_traceback_in_one_line_is_taken_apart(text: str, lines: list[str] | None) -> None:
-    assert list(unfold(text)) == (lines or [text])
+    assert list(unfold_traceback(text)) == (lines or [text])
 
 
 def test_the_numbers_of_a_listing_are_taken_away() -> None:
     whole = [f"  text {n}" for n in range(20)]
     for form in ("{n}: {text}", "   {n}\t{text}", "{n} {text}"):
         numbered = [form.format(n=n + 30, text=text) for n, text in enumerate(whole)]
-        assert list(without_numbers(["", *numbered, ""])) == ["", *whole, ""]
-        assert without_numbers(numbered[::2]) == numbered[::2]
+        assert list(strip_numbers(["", *numbered, ""])) == ["", *whole, ""]
+        assert strip_numbers(numbered[::2]) == numbered[::2]
         few = numbered[:4] if form[3:5] == ": " else whole[:4]  # which may be four tasks of srun
-        assert list(without_numbers(numbered[:4])) == few
-    assert without_numbers(whole) == whole
+        assert list(strip_numbers(numbered[:4])) == few
+    assert strip_numbers(whole) == whole
     tasks = [f"{n}: {text}" for n, text in enumerate(whole)]
-    assert without_numbers(tasks) == tasks
+    assert strip_numbers(tasks) == tasks
 
 
 FRAME = '  File "a.py", line 1, in f'

@@ -7,7 +7,7 @@ import pytest
 
 from preflight.diagnosis.diagnose import diagnose
 from preflight.diagnosis.lines import Line
-from preflight.diagnosis.run_starts import last_start
+from preflight.diagnosis.run_starts import find_last_start
 from tests.preflight.diagnosis_logs import name
 
 
@@ -25,7 +25,7 @@ def filler(count: int) -> list[str]:
 
 def started(texts: list[str], *failing: int, ranks: int = 0) -> int:
     lines = log(*texts, ranks=ranks)
-    return last_start(lines, [lines[at] for at in failing])
+    return find_last_start(lines, [lines[at] for at in failing])
 
 
 def job(number: int) -> str:

@@ -13,7 +13,7 @@ from preflight.facts.gpu import Gpu
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
 from preflight.probes.nvidia_smi.capability import find_capability
-from preflight.smi_reports import decoded
+from preflight.smi_reports import decode_text
 from tests.hardware import gpus_of
 from tests.smi_reading import parse_smi
 
@@ -204,7 +204,7 @@ def test_a_q_of_one_of_several_gpus_has_its_number() -> None:
 def test_the_encoding_of_a_file_does_not_matter(encoding: str) -> None:
     text = _TABLE.replace("|", "│").replace("\n", "\r\n")
     mark = "" if encoding in ("utf-16", "utf-32", "utf-8-sig") else "\ufeff"
-    assert gpus(decoded((mark + text).encode(encoding))) == gpus(_TABLE)
+    assert gpus(decode_text((mark + text).encode(encoding))) == gpus(_TABLE)
 
 
 def test_a_notebook_holds_what_its_cell_printed() -> None:
@@ -248,8 +248,8 @@ def test_a_table_without_modes_of_persistence_is_read() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (decoded(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"), "picture"),
-        (decoded(b"\xff\xd8\xff\xe0\0\x10JFIF\0\1"), "picture"),
+        (decode_text(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"), "picture"),
+        (decode_text(b"\xff\xd8\xff\xe0\0\x10JFIF\0\1"), "picture"),
         ("%PDF-1.4\n", "PDF"),
         ("GPU: 0\n    ASIC:\n        MARKET_NAME: AMD Instinct MI300X\n", "AMD"),
         ("device,Temperature (Sensor edge) (C),GPU use (%)\ncard0,38.0,0\n", "AMD"),

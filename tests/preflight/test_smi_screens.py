@@ -7,7 +7,7 @@ from preflight.errors import BadInput
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
 from preflight.smi_reports import parse_hosts
-from preflight.smi_reports.screens import drawn
+from preflight.smi_reports.screens import draw_screens
 from tests.hardware import gpus_of
 from tests.smi_reading import parse_smi
 
@@ -61,12 +61,12 @@ def test_the_last_state_of_a_watched_table_is_read(width: int) -> None:
     ],
 )
 def test_a_screen_is_what_was_drawn_last(sent: str, lines: str) -> None:
-    assert drawn(sent) == lines
+    assert draw_screens(sent) == lines
 
 
 @pytest.mark.parametrize("sent", ["\x1b[999;1Hx\x1b[?1049h", "\x1b[1;1H\x1b[;x", "\x1b[1;1H\x1b[999@x"])
 def test_a_screen_is_no_larger_than_a_terminal(sent: str) -> None:
-    assert len(drawn(sent * 3000)) < 3 * len(sent) * 3000
+    assert len(draw_screens(sent * 3000)) < 3 * len(sent) * 3000
 
 
 def test_a_line_longer_than_any_value_is_of_no_gpu() -> None:

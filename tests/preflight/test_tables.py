@@ -13,7 +13,12 @@ from preflight.diagnosis.explain import explain_signature
 from preflight.diagnosis.host_evidence import Context
 from preflight.diagnosis.live_diagnosis import LiveDiagnosis
 from preflight.diagnosis.signature_matcher import _BY_ERRNO
-from preflight.diagnosis.signatures.model import branches, expanded, longest_literal, selective_literals
+from preflight.diagnosis.signatures.model import (
+    expand_branch,
+    find_longest_literal,
+    select_literals,
+    split_branches,
+)
 from preflight.diagnosis.signatures.table import NOTICES
 from preflight.facts.host import KernelLog, Xid
 from preflight.facts.missing import Missing
@@ -172,7 +177,7 @@ def test_notices_that_may_not_be_ignored() -> None:
     ],
 )
 def test_a_pattern_is_split_at_its_outer_bars(pattern: str, parts: list[str]) -> None:
-    assert branches(pattern) == parts
+    assert split_branches(pattern) == parts
 
 
 @pytest.mark.parametrize(
@@ -192,7 +197,7 @@ def test_a_pattern_is_split_at_its_outer_bars(pattern: str, parts: list[str]) ->
     ],
 )
 def test_the_longest_text_that_every_match_holds(branch: str, literal: str) -> None:
-    assert longest_literal(branch) == literal
+    assert find_longest_literal(branch) == literal
 
 
 @pytest.mark.parametrize(
@@ -208,7 +213,7 @@ def test_the_longest_text_that_every_match_holds(branch: str, literal: str) -> N
     ],
 )
 def test_the_texts_of_which_each_match_holds_one(branch: str, literals: tuple[str, ...]) -> None:
-    assert selective_literals(branch) == literals
+    assert select_literals(branch) == literals
 
 
 @pytest.mark.parametrize(
@@ -227,7 +232,7 @@ def test_the_texts_of_which_each_match_holds_one(branch: str, literals: tuple[st
     ],
 )
 def test_a_branch_without_a_text_is_written_as_several(branch: str, several: list[str]) -> None:
-    assert expanded(branch) == several
+    assert expand_branch(branch) == several
     for sample in ("1abcdefg1", "1hijklmn1", "(abcdefg", "ahijklmn", "11", "out of memory"):
         assert bool(re.search(branch, sample)) == any(re.search(each, sample) for each in several)
 

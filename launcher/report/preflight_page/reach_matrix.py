@@ -47,8 +47,8 @@ def _meaning(main: str, *, measures_pairs: bool) -> str:
     """Return what the connects to the main host say, and what they leave open."""
     rest = "the deep checks above measured" if measures_pairs else "gpulaunch preflight --deep measures"
     return (
-        f"Ranks meet on {text(main)}: on the first port, and on one that its kernel chose, as NCCL uses them."
-        f" Of many hosts only these ways are tried; {rest} pairs of hosts."
+        f"Ranks meet on {text(main)}: on the first port, and on one that its kernel chose, as NCCL uses"
+        f" them. Of many hosts only these ways are tried; {rest} pairs of hosts."
     )
 
 

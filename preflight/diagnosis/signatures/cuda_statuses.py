@@ -68,7 +68,7 @@ _STATUSES: Mapping[str, tuple[tuple[int, ...], str]] = {
 KERNEL_ASSERTION = r"(?:\.(?:cuh?|hip|inl):\d+: [^`]{0,300}|, thread: \[[\d,]{1,40}\] )[Aa]ssertion `(?!(?<!-side assertion `).{1,400}' failed\.?$)"
 
 
-def cuda_status(*names: str) -> str:
+def match_cuda(*names: str) -> str:
     """Return the pattern of statuses, by their names without `cudaError`."""
     rows = [_STATUSES[name] for name in names]
     value = "|".join(str(number) for numbers, _ in rows for number in numbers)

@@ -1,6 +1,6 @@
 """Lines that say only how a process ended, or that another one did."""
 
-from preflight.diagnosis.signatures.model import ENDING, GENERAL, ROOT, VICTIM, Signature, ended_by_signal
+from preflight.diagnosis.signatures.model import ENDING, GENERAL, ROOT, VICTIM, Signature, match_signal
 
 # What a shell says of a command that a signal ended, where its words are not English.
 _OF_SHELL = r": (?:\S+ )?\d+(?: ?行)? ?[:\uff1a] +\d+ "
@@ -31,18 +31,18 @@ STOP_IN_WORDS = (
 ROWS: tuple[Signature, ...] = (
     Signature("S72", "sighup", ENDING,
               r"Received 1 death signal|got signal: 1$|got signal: 1\b(?!\d)|Received Signals\.SIGHUP death signal|closing signal SIGHUP|[Rr]eceived SIGHUP|SIGHUP received|\bHangup\b *$|: line \d+: +\d+ Hangup {2,}|killed by signal: Hangup|signal SIGHUP\b|nohup: .{0,40}SIGHUP|[Cc]aught SIGHUP|(?:client_loop: send disconnect|packet_write_wait: )|^Connection to \S+ closed by remote host|^Timeout, server \S+ not responding"
-              r"|Signals\.SIGHUP|SignalException: .{0,60}signal: 1$|" + ended_by_signal(1, "SIGHUP"),
+              r"|Signals\.SIGHUP|SignalException: .{0,60}signal: 1$|" + match_signal(1, "SIGHUP"),
               "the terminal or SSH session that held the launcher was closed", "start it with gpulaunch run, or in tmux or setsid; nohup does not hold where the launcher takes the signal itself, as torchrun and accelerate do", "run"),
     Signature("S71", "segfault", ENDING,
-              r"\bSIGSEGV\b(?! or (?:an)?other unexpected)|Segmentation [Ff]ault|[Ss]egmentation fault|Fatal Python error: Segmentation|segfault at [0-9a-f]+|" + _SEGFAULT + "|" + ended_by_signal(11, "SIGSEGV"),
+              r"\bSIGSEGV\b(?! or (?:an)?other unexpected)|Segmentation [Ff]ault|[Ss]egmentation fault|Fatal Python error: Segmentation|segfault at [0-9a-f]+|" + _SEGFAULT + "|" + match_signal(11, "SIGSEGV"),
               "native code crashed: an extension built for another version, the driver, numpy",
               "python -X faulthandler shows where; reinstall that extension", "run"),
     Signature("S69", "sigabrt", ENDING,
               r"\bSIGABRT\b|\bsignal: aborted\b|^Aborted\b(?!!)|: line \d+: +\d+ Aborted|Aborted +\(core dumped\)|free\(\): (?:invalid|double)|double free or corruption|malloc\(\): |malloc_consolidate\(\)|munmap_chunk\(\)|corrupted (?:size vs\. prev_size|double-linked list|unsorted)"
-              r"|realloc\(\): invalid|^(?!(?:\w+\.)*\w+Error: ).{0,160}\.(?:cc|cpp|cu|h):\d+[\]:]* +Check failed: |\*\*\* stack smashing detected|: Assertion [`'].{1,400}' failed\.?$|\bAssertion failed(?:: \(| in file |: .{1,200}, file )|\binternal ABORT - process \d|zsh: abort\b|terminate called|Fatal Python error: (?!Segmentation|Bus|Illegal|Floating|Cannot recover|init|Py_Init|Failed to import)|killed by signal: Aborted|libc\+\+abi: terminating|pure virtual method called|malloc\.c:\d+: |已放弃|" + _ABORTED + "|" + ended_by_signal(6, "SIGABRT"),
+              r"|realloc\(\): invalid|^(?!(?:\w+\.)*\w+Error: ).{0,160}\.(?:cc|cpp|cu|h):\d+[\]:]* +Check failed: |\*\*\* stack smashing detected|: Assertion [`'].{1,400}' failed\.?$|\bAssertion failed(?:: \(| in file |: .{1,200}, file )|\binternal ABORT - process \d|zsh: abort\b|terminate called|Fatal Python error: (?!Segmentation|Bus|Illegal|Floating|Cannot recover|init|Py_Init|Failed to import)|killed by signal: Aborted|libc\+\+abi: terminating|pure virtual method called|malloc\.c:\d+: |已放弃|" + _ABORTED + "|" + match_signal(6, "SIGABRT"),
               "native code aborted: memory corruption, a C++ exception, or the NCCL watchdog",
               "the lines before it say why; a broken extension otherwise", "run"),
-    Signature("S79", "illegal-instruction", ENDING, r"\bSIGILL\b|\bIllegal instruction\b(?! was)|\bSIGFPE\b|Floating point exception ?\(core|: line \d+: +\d+ Floating point exception\b|zsh: (?:illegal hardware instruction|floating point exception)\b|Fatal Python error: (?:Illegal instruction|Floating)|" + ended_by_signal(4, "SIGILL") + "|" + ended_by_signal(8, "SIGFPE"),
+    Signature("S79", "illegal-instruction", ENDING, r"\bSIGILL\b|\bIllegal instruction\b(?! was)|\bSIGFPE\b|Floating point exception ?\(core|: line \d+: +\d+ Floating point exception\b|zsh: (?:illegal hardware instruction|floating point exception)\b|Fatal Python error: (?:Illegal instruction|Floating)|" + match_signal(4, "SIGILL") + "|" + match_signal(8, "SIGFPE"),
               "the wheel uses instructions that this CPU lacks, or native code divided by zero", "install a build for this CPU", "known"),
     Signature("S95", "time-limit", ROOT,
               r"DUE TO TIME LIMIT|\bAirflowTaskTimeout\b|\b[Ee]xit(?:ed)?(?: with)? (?:code|status):? 124\b|\b[Rr]un time [\d:-]+, TIMEOUT\b|\bJobState=(?:TIMEOUT|DEADLINE)\b|^\s*\d{4,}(?:_\d+)?(?:\.[\w+]+)? +(?:\S+ +){0,6}TIMEOUT\b|TIMEOUT\b.{0,40}(?:slurm|sacct|job)|walltime .{0,40}exceeded|[Tt]ime limit (?:exceeded|reached)|TERM_(?:RUNLIMIT|CPULIMIT|DEADLINE|WINDOW)\b|active (?:on the node )?longer than (?:the )?specified deadline|DeadlineExceeded.{0,60}(?:job|Job|active)|exceeded limit .{0,20}wallclock|exceed(?:ed|s) (?:its |the )?(?:wall[- ]?(?:clock|time)|run ?time) limit",
@@ -66,14 +66,14 @@ ROWS: tuple[Signature, ...] = (
               "the container could not be started: its image, a mount, or the program in it is not where the command says",
               "read the path in the message: an image goes before the program (apptainer exec IMAGE.sif PROGRAM), and mounts must exist on every host; with pyxis a squashfs image starts with / or ./", "known"),
     Signature("S70", "host-oom-killed", ENDING,
-              r"\bExited \(137\) |(?<!exiting via Signals\.)(?<!\d s, )\bSIGKILL\b(?!_| by OOM killer due to high)|\bKilled\s*$|: line \d+: +\d+ Killed\b|^Killed\b(?! by signal (?!9\b))(?: +(?!(?!by )[a-z\d])|: 9|$)|zsh: killed|\bsignal: killed$|^\[\d+\] +[-+]? *\d+ +killed\b|(?:worker|pid\(?s?\)? ?[\d, ]+\)?).{0,40}killed by signal: Killed|已杀死|" + _KILLED + r"|A process in the process pool was terminated abruptly|BrokenProcessPool|Killed signal terminated program|Worker exited with code -9|" + ended_by_signal(9, "SIGKILL"),
+              r"\bExited \(137\) |(?<!exiting via Signals\.)(?<!\d s, )\bSIGKILL\b(?!_| by OOM killer due to high)|\bKilled\s*$|: line \d+: +\d+ Killed\b|^Killed\b(?! by signal (?!9\b))(?: +(?!(?!by )[a-z\d])|: 9|$)|zsh: killed|\bsignal: killed$|^\[\d+\] +[-+]? *\d+ +killed\b|(?:worker|pid\(?s?\)? ?[\d, ]+\)?).{0,40}killed by signal: Killed|已杀死|" + _KILLED + r"|A process in the process pool was terminated abruptly|BrokenProcessPool|Killed signal terminated program|Worker exited with code -9|" + match_signal(9, "SIGKILL"),
               "a process was killed with SIGKILL: the kernel's OOM killer is the usual one, a scheduler or a person may be it",
               "sudo dmesg -T | grep -i -E 'killed process|oom'; then less host memory: workers, ranks, loading", "run"),
     Signature("S78", "terminated", ENDING,
               r"^==> interrupted: (?:stopped|Ctrl-C|SIG[A-Z]+) |CANCELLED AT(?!.{0,80} DUE TO TASK FAILURE)|scancel|TERM_(?:FORCE_)?(?:OWNER|ADMIN)\b|process received SIG(?:INT|TERM), exiting|Received 15 death signal|got signal: 15\b|Received 2 death signal|got signal: 2\b|^(?:Detected )?KeyboardInterrupt\b|\bDetected KeyboardInterrupt, attempting graceful|\b(?:[Rr]eceived|[Cc]aught|[Gg]ot) (?:signal:? )?SIG(?:TERM|INT)\b|" + STOP_IN_WORDS + r"|SignalException: .{0,60}signal: (?:2|15)\b|\^CTraceback|STEP \S+ ON \S+ CANCELLED(?!.{0,80} DUE TO TASK FAILURE)|Killed by signal (?:2|15)\b|^Terminated *$|: line \d+: +\d+ Terminated\b|zsh: terminated|^\[\d+\] +[-+]? *\d+ +terminated\b|^\[\d+\][-+]? +Terminated\b|non-zero exit status (?:143|-15)\b",
               "the run was stopped from outside: a scheduler, or a person", "resume from the last checkpoint", "known"),
     # Other processes' words about a failed one
-    Signature("S73", "terminated", VICTIM, r"^Terminated\b(?! at )|^srun: (?:Job step aborted|Force Terminated|error: \S+: tasks? [\d,-]+: Terminated\b)|(?<!closing signal )(?<!via )\bSIGTERM\b|" + ended_by_signal(15, "SIGTERM"),
+    Signature("S73", "terminated", VICTIM, r"^Terminated\b(?! at )|^srun: (?:Job step aborted|Force Terminated|error: \S+: tasks? [\d,-]+: Terminated\b)|(?<!closing signal )(?<!via )\bSIGTERM\b|" + match_signal(15, "SIGTERM"),
               "SIGTERM ended this rank: its launcher, because another one failed, or a scheduler or a person", "look at the rank that failed first; if none did, find who stopped the run (sacct, journalctl)", "run", definitive=False),
     Signature("S97", "unknown", VICTIM,
               r"DataLoader worker \(pid(?:\(s\))? [\d, ]+\)(?: exited unexpectedly| is killed by signal|$)|Pin memory thread exited unexpectedly|Caught \w+ in (?:DataLoader worker|replica|pin memory thread)|A worker process managed by the executor was unexpectedly terminated|One of the subprocesses has abruptly died|background workers are no longer alive|[Aa]bort[ _]event was set|training due to lack of heartbeats|^parallel: This job failed:"

@@ -1,13 +1,13 @@
 """Which GPU, the driver, the wheel, the hardware."""
 
-from preflight.diagnosis.signatures.cuda_statuses import KERNEL_ASSERTION, cuda_status
+from preflight.diagnosis.signatures.cuda_statuses import KERNEL_ASSERTION, match_cuda
 from preflight.diagnosis.signatures.model import GENERAL, ROOT, Signature
 from preflight.facts.xid_table import ADDRESS_FAULT_XIDS, PROGRAM_XIDS, build_xid_pattern
 
 ROWS: tuple[Signature, ...] = (
     Signature("S30", "device-busy", ROOT,
               r"CUDA-capable device\(s\) is/are busy or unavailable|all CUDA-capable devices are busy or unavailable"
-              r"|" + cuda_status("DevicesUnavailable", "DeviceAlreadyInUse")
+              r"|" + match_cuda("DevicesUnavailable", "DeviceAlreadyInUse")
               + r"|exclusive[- ](?:thread|process) device already in use|CUDA error: exclusive-thread"
               r"|Cuda failure (?:46 )?'?(?:all )?CUDA-capable devices?",
               "Exclusive Process compute mode and a second process on that GPU: a leftover, or ranks that all touch cuda:0",
@@ -18,7 +18,7 @@ ROWS: tuple[Signature, ...] = (
               "another process holds the accelerator (TPU, NeuronCore, NPU): an earlier run that has not ended, or a second one beside it",
               "end it: the message or `ps -ef | grep python` names it; then wait ten seconds for its device to be free", "known"),
     Signature("S31", "invalid-device-ordinal", ROOT,
-              r"invalid device ordinal|Invalid device (?:id|ordinal)\b|device >= 0 && device < num_gpus|" + cuda_status("InvalidDevice")
+              r"invalid device ordinal|Invalid device (?:id|ordinal)\b|device >= 0 && device < num_gpus|" + match_cuda("InvalidDevice")
               + r"|torch\.cuda\.device_count\(\) is \d+\. Please use"
               r"|Attempting to deserialize object on CUDA device \d+|Requested GPUs?:? ?\[?[\d, ]+\]? but only|You requested (?:gpu|GPUs):|Tried to use device \d+ but only|No slot '\d+' specified on host|is greater than the number of GPUs"
               r"|Number of devices \d+ must be >= the product of mesh_shape|[Bb]ut your machine only has: \[(?!\])|is less than the (?:requested|required) number of (?:GPUs|processes)"
@@ -56,7 +56,7 @@ ROWS: tuple[Signature, ...] = (
               "return tensors of the CPU from dataset and collate_fn, and move them in the training loop; else DataLoader(multiprocessing_context='spawn')", "thread"),
     # `signature_matcher` makes it S42 where the lines above show a fork.
     Signature("S100", "driver-mismatch", GENERAL,
-              r"(?<!initialization error: )(?:CUDA|cuda|Cuda)(?: driver)? (?:[Ee]rror|failure)(?: 3)?:? '?initialization error|[Cc]uda(?:Error)?InitializationError|" + cuda_status("InitializationError")
+              r"(?<!initialization error: )(?:CUDA|cuda|Cuda)(?: driver)? (?:[Ee]rror|failure)(?: 3)?:? '?initialization error|[Cc]uda(?:Error)?InitializationError|" + match_cuda("InitializationError")
               + r"|Unexpected error from cudaGetDeviceCount\(\)(?!.*Error (?:80[234]|100|34): )|AssertionError: +assert .{0,60}cuda\.is_available\(\)",
               "CUDA could not start in this process: it sees no GPU, the host's driver, devices or MIG set-up do not let it, or it forked"
               " from a process that had used CUDA",
@@ -65,7 +65,7 @@ ROWS: tuple[Signature, ...] = (
     Signature("S32", "no-kernel-image", ROOT,
               r"no kernel image is available for execution|CUDA capability sm_\d+ is not compatible"
               r"|does not include kernels for this GPU|PyTorch no longer supports this GPU|CUDA error: invalid device function"
-              r"|not compatible with the current PyTorch installation|device kernel image is invalid|" + cuda_status("InvalidDeviceFunction", "InvalidKernelImage", "NoKernelImageForDevice", "InvalidPtx", "JitCompilationDisabled", "InvalidSource")
+              r"|not compatible with the current PyTorch installation|device kernel image is invalid|" + match_cuda("InvalidDeviceFunction", "InvalidKernelImage", "NoKernelImageForDevice", "InvalidPtx", "JitCompilationDisabled", "InvalidSource")
               + r"|invalid device function|no binary for gpu|(?:find|found) (?:a )?(?:binary|code object) for (?:all )?(?:the )?current devices|[Uu]nsupported gpu architecture 'compute_\d+|too old to be supported by the triton GPU compiler"
               r"|nvrtc: error: invalid value for --gpu-architecture|Value 'sm_\d+\w?' is not defined for option 'gpu-name'|sm_\d+\w?\S* is not a recognized processor"
               r"|CUDA error: no binary for|cutlass\w*: no kernel found to launch|named symbol not found.{0,60}cublas"
@@ -76,7 +76,7 @@ ROWS: tuple[Signature, ...] = (
               " (TORCH_CUDA_ARCH_LIST)", "source"),
     Signature("S101", "kernel-resources", ROOT,
               r"too many resources requested for launch|\bout of resource: [\w ]{1,40}, Required: |CUDA (?:driver )?(?:[Ee]rror|failure): invalid configuration argument|too many blocks in cooperative launch|due to cluster misconfiguration|"
-              + cuda_status("LaunchOutOfResources", "InvalidConfiguration", "CooperativeLaunchTooLarge", "InvalidClusterSize"),
+              + match_cuda("LaunchOutOfResources", "InvalidConfiguration", "CooperativeLaunchTooLarge", "InvalidClusterSize"),
               "a GPU kernel wants more registers, threads or shared memory per block than this GPU has, or was started over nothing: it was written or built for another GPU, or its input is empty",
               "build the extension that holds the kernel for this GPU (TORCH_CUDA_ARCH_LIST), give it fewer threads per block, or use"
               " another implementation; CUDA_LAUNCH_BLOCKING=1 names the kernel. It is not a lack of memory", "known"),
@@ -86,7 +86,7 @@ ROWS: tuple[Signature, ...] = (
               "the driver was upgraded, and the old kernel module is still loaded", "reboot the host; without: end all that uses its GPUs, then"
               " sudo rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia && sudo modprobe nvidia; start containers anew after it", "known"),
     Signature("S35", "driver-mismatch", ROOT,
-              r"NVIDIA driver on your system is too old|CUDA driver version is insufficient|" + cuda_status("InsufficientDriver", "CallRequiresNewerDriver", "UnsupportedPtxVersion")
+              r"NVIDIA driver on your system is too old|CUDA driver version is insufficient|" + match_cuda("InsufficientDriver", "CallRequiresNewerDriver", "UnsupportedPtxVersion")
               + r"|cuda>=[\d.]+, please update your driver|requirement error: unsatisfied condition: (?:cuda|brand|driver)"
               r"|driver version .{0,40}(?:is )?(?:too old|insufficient|not supported)|Cuda failure (?:\d+ )?'?CUDA driver version"
               r"|API call is not supported in the installed CUDA driver|found an older CUDA driver|Please update your (?:GPU|NVIDIA) driver|the provided PTX was compiled with an unsupported toolchain"
@@ -95,7 +95,7 @@ ROWS: tuple[Signature, ...] = (
     Signature("S36", "driver-mismatch", ROOT,
               r"Error 80[234]: |\(error 80[234]\)|[Ss]ystem not yet initialized|NVLink SHARP \(NVLS\) Multicast memory|\bcuMulticast\w+ failed|system has unsupported display driver|[Ff]orward compatibility was attempted on non supported HW"
               r"|unsupported display driver / cuda driver combination"
-              r"|GPU fabric is not ready|" + cuda_status("SystemNotReady", "SystemDriverMismatch", "CompatNotSupportedOnDevice", "FabricNotReady"),
+              r"|GPU fabric is not ready|" + match_cuda("SystemNotReady", "SystemDriverMismatch", "CompatNotSupportedOnDevice", "FabricNotReady"),
               "802, or no NVLS memory: the fabric manager does not run; 803: driver and CUDA libraries differ; 804: cuda-compat on a GPU that"
               " does not take it", "sudo systemctl enable --now nvidia-fabricmanager, of the driver's own version, on a host with NVSwitch (for a container or virtual machine: on its host)", "thread"),
     Signature("S120", "driver-mismatch", ROOT,
@@ -108,7 +108,7 @@ ROWS: tuple[Signature, ...] = (
               r"|NCCL backend (?:requires|not available)|doesn't have NCCL built in|no CUDA-capable device is detected"
               r"|has failed because it couldn't communicate with the NVIDIA driver|Attempting to deserialize object on a CUDA device but"
               r"|could not select device driver .{0,20}with capabilities: \[\[gpu\]\]|libnvidia-ml\.so\.?\d?: cannot open shared object"
-              r"|NVML Shared Library Not Found|\b(?:NVML|nvml) init failed|\bERROR_(?:LIBRARY_NOT_FOUND|DRIVER_NOT_LOADED)\b|NVMLError_(?:DriverNotLoaded|LibraryNotFound|Uninitialized)\b|unresolvable CDI devices? nvidia|\b[Uu]nknown (?:or invalid )?runtime (?:name: |specified )nvidia\b|\bfailed to create NVIDIA Container Runtime\b|libcuda\.so(?:\.1)?: cannot open shared object|" + cuda_status("StubLibrary", "NoDevice")
+              r"|NVML Shared Library Not Found|\b(?:NVML|nvml) init failed|\bERROR_(?:LIBRARY_NOT_FOUND|DRIVER_NOT_LOADED)\b|NVMLError_(?:DriverNotLoaded|LibraryNotFound|Uninitialized)\b|unresolvable CDI devices? nvidia|\b[Uu]nknown (?:or invalid )?runtime (?:name: |specified )nvidia\b|\bfailed to create NVIDIA Container Runtime\b|libcuda\.so(?:\.1)?: cannot open shared object|" + match_cuda("StubLibrary", "NoDevice")
               + r"|[Nn]o (?:NVIDIA )?GPUs? (?:found|detected|available|is available)[.!]? *(?:A GPU|This|Training|Please|You|$|\()|RuntimeError: CUDA is not available"
               r"|CUDA is not available\. (?:Training|This|Please|A GPU)|torch\.cuda\.is_available\(\) (?:is|returned|should be) (?:False|True)"
               r"|[Nn]o supported gpu backend found|[Nn]o accelerator (?:is )?(?:found|available)|requires? (?:a )?(?:CUDA|GPU|NVIDIA) ?(?:GPU|device)?,? but (?:none|no)"
@@ -119,7 +119,7 @@ ROWS: tuple[Signature, ...] = (
               "ask for GPUs where the job or container starts (--gres=gpu:N, --gpus all), correct CUDA_VISIBLE_DEVICES, install torch for the driver's CUDA, or the driver: gpulaunch preflight HOST says which", "run"),
     Signature("S40", "gpu-lost", ROOT,
               r"uncorrectable ECC error|[Uu]ncorrectable (?:NVLink|DRAM|SRAM) error|fallen off the bus|NVRM: Xid .{0,40}: (?!" + build_xid_pattern(PROGRAM_XIDS) + r")\d+"
-              r"|GPU is lost|hardware stack error|uncorrectable NVLink error|" + cuda_status("ECCUncorrectable", "NvlinkUncorrectable", "Contained", "HardwareStackError")
+              r"|GPU is lost|hardware stack error|uncorrectable NVLink error|" + match_cuda("ECCUncorrectable", "NvlinkUncorrectable", "Contained", "HardwareStackError")
               + r"|NVRM: .{0,60}RmInitAdapter failed|GPU requires reset|Detected Critical Xid Error|[Rr]eset the GPU|GPU reset is required|Unable to determine the device handle for"
               r"|GPU at PCI:.{0,30}has fallen"
               r"|amdgpu .{0,80}uncorrectable hardware error|HW Exception by GPU node|ERR_GPU_LOST|NVML_ERROR_GPU_IS_LOST|NVMLError_(?:GpuIsLost|ResetRequired|IrqIssue|CorruptedInforom)|CUDA (?:driver )?error: (?:an )?(?:Invalid access of peer GPU memory over nvlink|uncorrectable)"
@@ -137,18 +137,18 @@ ROWS: tuple[Signature, ...] = (
     Signature("S124", "device-side-assert", ROOT, KERNEL_ASSERTION + r"[^`]{0,40}\binput(?:_val)? >= (?:zero|0)",
               "a loss of probabilities (binary_cross_entropy) got an input on the GPU that is not between 0 and 1: a logit, or NaN",
               "binary_cross_entropy_with_logits takes logits, and autocast allows it; else sigmoid before the loss, and look for NaN", "run"),
-    Signature("S123", "device-side-assert", GENERAL, r"device-side assert triggered|" + KERNEL_ASSERTION + "|" + cuda_status("Assert"),
+    Signature("S123", "device-side-assert", GENERAL, r"device-side assert triggered|" + KERNEL_ASSERTION + "|" + match_cuda("Assert"),
               "a check in a GPU kernel failed, and its text, where the log has it, says which: mostly an index out of range (labels beyond the"
               " classes, token ids beyond the vocabulary), or a value such as NaN",
               "look above for a line with `Assertion`; on the CPU, or with CUDA_LAUNCH_BLOCKING=1, the same code names the place", "known"),
     Signature("S125", "illegal-memory-access", GENERAL,
               r"unspecified launch failure|an illegal instruction was encountered|CUDA (?:driver )?error: invalid program counter|"
-              + cuda_status("LaunchFailure", "PriorLaunchFailure", "IllegalInstruction", "InvalidPc") + r"|Warp Illegal Instruction|HSA_STATUS_ERROR_(?:EXCEPTION|ILLEGAL_INSTRUCTION)",
+              + match_cuda("LaunchFailure", "PriorLaunchFailure", "IllegalInstruction", "InvalidPc") + r"|Warp Illegal Instruction|HSA_STATUS_ERROR_(?:EXCEPTION|ILLEGAL_INSTRUCTION)",
               "the GPU stopped a kernel, and CUDA does not say for what: a bad address, a trap of the kernel itself, a stack overflow, or failing hardware",
               "CUDA_LAUNCH_BLOCKING=1 names the kernel, compute-sanitizer its fault; sudo dmesg | grep -i xid; then try another GPU", "run"),
     Signature("S38", "illegal-memory-access", ROOT,
               r"an illegal memory access was encountered|misaligned address|"
-              + cuda_status("IllegalAddress", "MisalignedAddress", "InvalidAddressSpace") + r"|NVRM: Xid .{0,40}: " + build_xid_pattern(ADDRESS_FAULT_XIDS) + r"|invalid address space|operation not supported on"
+              + match_cuda("IllegalAddress", "MisalignedAddress", "InvalidAddressSpace") + r"|NVRM: Xid .{0,40}: " + build_xid_pattern(ADDRESS_FAULT_XIDS) + r"|invalid address space|operation not supported on"
               r" global|Invalid __global__ (?:read|write)|Warp (?:Illegal Address|Misaligned|Out-of-range) "
               r"|Memory access fault by GPU \W{0,3}node|HSA_STATUS_ERROR_(?:MEMORY_APERTURE_VIOLATION|MEMORY_FAULT)|Cuda failure (?:\d+ )?'?an illegal",
               "a GPU kernel read or wrote at an address that is out of bounds or misaligned (its own bug, a bad index, or failing hardware)",
@@ -156,16 +156,16 @@ ROWS: tuple[Signature, ...] = (
     Signature("S126", "user-exception", ROOT,
               r"operation not permitted when stream is capturing|previous error during capture|merge of separate capture sequences|capture was not ended in the same stream|capturing stream has unjoined work"
               r"|on uncaptured work in another stream|depend on a capturing blocking stream|last recorded in a capturing stream|thread-local capture sequence|Cannot prepare for replay during capturing stage|\b(?:[Cc]annot|[Cc]an't|not) .{1,120} during CUDA graph capture\b|\bCUDA generator not in capture mode\b|"
-              + cuda_status("StreamCaptureUnsupported", "StreamCaptureInvalidated", "StreamCaptureMerge", "StreamCaptureUnmatched", "StreamCaptureUnjoined", "StreamCaptureIsolation", "StreamCaptureImplicit", "CapturedEvent", "StreamCaptureWrongThread"),
+              + match_cuda("StreamCaptureUnsupported", "StreamCaptureInvalidated", "StreamCaptureMerge", "StreamCaptureUnmatched", "StreamCaptureUnjoined", "StreamCaptureIsolation", "StreamCaptureImplicit", "CapturedEvent", "StreamCaptureWrongThread"),
               "code inside a CUDA graph's capture did what no graph can hold: .item() or print of a tensor, a copy to the CPU, a synchronisation, memory or work of another stream",
               "take that line out of the capture; warm up on a side stream before it; torch.compile without mode='reduce-overhead' captures nothing", "run"),
     Signature("S139", "user-exception", GENERAL,
-              r"(?:CUDA(?: driver)?|HIP) error: invalid resource handle|" + cuda_status("InvalidResourceHandle"),
+              r"(?:CUDA(?: driver)?|HIP) error: invalid resource handle|" + match_cuda("InvalidResourceHandle"),
               "a stream, an event or a tensor shared by CUDA IPC is used where it is not valid: in another process than its own one, on another GPU, or after its owner ended",
               "set_device before each process's first CUDA call; processes that share tensors see the same GPUs (CUDA_VISIBLE_DEVICES), and the sender lives until they are read; else send tensors of the CPU", "known"),
     Signature("S41", "driver-mismatch", ROOT,
               r"CUDA driver initialization failed|CUDA unknown error - this may be due to|cuInit\b.{0,80}fail"
-              r"|CUDA (?:driver )?error: unknown error|" + cuda_status("Unknown", "OperatingSystem", "MpsConnectionFailed", "MpsRpcFailure", "MpsServerNotReady", "MpsMaxClientsReached", "MpsMaxConnectionsReached", "MpsClientTerminated") + r"|CUDA (?:driver )?error: (?:OS call failed|driver shutting down)"
+              r"|CUDA (?:driver )?error: unknown error|" + match_cuda("Unknown", "OperatingSystem", "MpsConnectionFailed", "MpsRpcFailure", "MpsServerNotReady", "MpsMaxClientsReached", "MpsMaxConnectionsReached", "MpsClientTerminated") + r"|CUDA (?:driver )?error: (?:OS call failed|driver shutting down)"
               r"|MPS client failed to connect|between the MPS server and the MPS client failed|MPS server (?:is not ready|has hit its maximum)|MPS client has been terminated|hardware resources required to (?:create MPS|support device)|NVMLError_Unknown\b",
               "CUDA failed and does not say why: at the start of a run /dev/nvidia* or modules are missing, or a process forked;"
               " later the driver or the GPU failed",

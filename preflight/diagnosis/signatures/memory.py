@@ -1,7 +1,7 @@
 """GPU memory, host memory, shared memory."""
 
-from preflight.diagnosis.signatures.cuda_statuses import cuda_status
-from preflight.diagnosis.signatures.model import ENDING, GENERAL, ROOT, Signature, ended_by_signal
+from preflight.diagnosis.signatures.cuda_statuses import match_cuda
+from preflight.diagnosis.signatures.model import ENDING, GENERAL, ROOT, Signature, match_signal
 
 ROWS: tuple[Signature, ...] = (
     Signature("S60", "shm", ROOT,
@@ -21,7 +21,7 @@ ROWS: tuple[Signature, ...] = (
     Signature("S20", "cuda-oom", ROOT,
               r"CUDA:? out of memory|\bOut of GPU memory\b|OOM when allocating tensor|CudaError: out of memory|NVML_SUCCESS == r INTERNAL ASSERT FAILED|HIP out of memory|MPS backend out of memory|XPU out of memory|NPU out of memory|^EL0004: Failed to allocate memory|\[driver error:out of memory\]|(?:cuda|torch)\S*OutOfMemoryError\b"
               r"|^OutOfMemoryError\b(?!: out of resource|: Container killed\b)|[Nn]o (?:executable )?batch[ _]size (?:found|fits)\b|CUDA [Ee]rror: out of memory"
-              r"|" + cuda_status("MemoryAllocation") + r"|CUDA driver error: out of memory|Tried to allocate [\d.]+ [KMGT]iB"
+              r"|" + match_cuda("MemoryAllocation") + r"|CUDA driver error: out of memory|Tried to allocate [\d.]+ [KMGT]iB"
               r"|CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED|CUSOLVER_STATUS_ALLOC_FAILED|cuDNN error: CUDNN_STATUS_ALLOC"
               r"|Failed to CUDA calloc|Cuda failure (?:\d+ )?'?out of memory|NCCL WARN.{0,80}out of memory|ncclUnhandledCudaError.{0,120}out of memory"
               r"|Triton Error \[CUDA\]: out of memory|cudaMalloc\w* failed:? out of memory|CUDA failure 2: out of memory"
@@ -62,6 +62,6 @@ ROWS: tuple[Signature, ...] = (
               "the GPU is nearly full, an earlier assert broke its context, or cuBLAS or cuDNN of another version is loaded",
               "a smaller batch first; then CUDA_LAUNCH_BLOCKING=1 shows an earlier failure; then unset LD_LIBRARY_PATH, and a torch that is newer than the GPU", "known"),
     Signature("S74", "shm", ENDING,
-              r"\bSIGBUS\b|^(?:\S+: line \d+: +\d+ )?Bus error\b|Fatal Python error: Bus error|Bus error +\(core dumped\)|zsh: bus error\b|" + ended_by_signal(7, "SIGBUS"),
+              r"\bSIGBUS\b|^(?:\S+: line \d+: +\d+ )?Bus error\b|Fatal Python error: Bus error|Bus error +\(core dumped\)|zsh: bus error\b|" + match_signal(7, "SIGBUS"),
               "a bus error, nearly always a full /dev/shm", "where df shows it full: docker run --ipc=host or --shm-size=16g, fewer workers; else a mapped file (safetensors, Arrow) was cut or replaced while it was read: copy it again", "source"),
 )  # fmt: skip

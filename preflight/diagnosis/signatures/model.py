@@ -20,7 +20,7 @@ _OF_MOST_ERRORS = re.compile(r"[Ee]?rror:? ?|Exception:? ?")
 _ON_WINDOWS = {11: (0xC0000005, 0xC00000FD), 6: (0xC0000409,), 4: (0xC000001D,)}
 
 
-def ended_by_signal(number: int, name: str) -> str:
+def match_signal(number: int, name: str) -> str:
     """Return the pattern for an end by a signal as torch, accelerate, DeepSpeed, shells and containers print it."""
     windows = "".join(
         rf"|(?:exitcode|exit code|exit status|return code =?)\s*:?\s*(?:{code}|{code - 2**32})\b|\(0x{code:x}\)|[Ee]xception code: 0x{code:x}\b|\(0x{code:X}\)"
@@ -93,9 +93,9 @@ class AnyOf:
     def alternatives(self) -> "tuple[Alternative, ...]":
         """The branches, made when they are first needed."""
         return tuple(
-            Alternative(longest_literal(branch), branch)
-            for whole in branches(self.pattern)
-            for branch in expanded(whole)
+            Alternative(find_longest_literal(branch), branch)
+            for whole in split_branches(self.pattern)
+            for branch in expand_branch(whole)
         )
 
     def found_in(self, text: str) -> bool:
@@ -121,7 +121,7 @@ def notice(code: str, pattern: str, verdict: str, *, safe: bool) -> Notice:
     return Notice(code, AnyOf(pattern), safe, verdict)
 
 
-def branches(pattern: str) -> list[str]:
+def split_branches(pattern: str) -> list[str]:
     """Split a pattern at the bars outside of every group, class or escape."""
     found, start, depth = [], 0, 0
     for token in _TOKEN.finditer(pattern):
@@ -132,13 +132,13 @@ def branches(pattern: str) -> list[str]:
     return [*found, pattern[start:]]
 
 
-def expanded(branch: str, rounds: int = 2) -> list[str]:
+def expand_branch(branch: str, rounds: int = 2) -> list[str]:
     """Write a branch that has no literal as several: one for each branch of its first plain group."""
-    if longest_literal(branch) or not rounds:
+    if find_longest_literal(branch) or not rounds:
         return [branch]
     for start, end, choices in _plain_groups(branch):
         whole = [f"{branch[:start]}{choice}{branch[end:]}" for choice in choices]
-        return [one for each in whole for one in expanded(each, rounds - 1)]
+        return [one for each in whole for one in expand_branch(each, rounds - 1)]
     return [branch]
 
 
@@ -150,16 +150,16 @@ def _plain_groups(branch: str) -> Iterator[tuple[int, int, list[str]]]:
         if token[0] == "(":
             start, index = token.start(), _end_of_group(branch, token.start())
             if branch.startswith("(?:", start) and branch[index : index + 1] not in tuple("?*+{"):
-                yield start, index, branches(branch[start + len("(?:") : index - 1])
+                yield start, index, split_branches(branch[start + len("(?:") : index - 1])
 
 
-def selective_literals(branch: str) -> tuple[str, ...]:
+def select_literals(branch: str) -> tuple[str, ...]:
     """Return texts of which every match of a branch holds one: those of a group where its literal is in most errors."""
     run = _longest_run(branch)
     if _selectivity(run) >= MIN_LITERAL:
         return (run,)
     groups = (choices for _, _, choices in _plain_groups(branch))
-    found = (tuple(each for choice in choices for each in selective_literals(choice)) for choices in groups)
+    found = (tuple(each for choice in choices for each in select_literals(choice)) for choices in groups)
     return max(((run,), *found), key=lambda literals: min(map(_selectivity, literals)))
 
 
@@ -168,7 +168,7 @@ def _selectivity(literal: str) -> int:
     return 2 if _OF_MOST_ERRORS.fullmatch(literal) else sum(not char.isdigit() for char in literal)
 
 
-def longest_literal(branch: str) -> str:
+def find_longest_literal(branch: str) -> str:
     """Return the longest run of characters that every match of a branch holds, "" when it is short."""
     best = _longest_run(branch)
     return best if len(best) >= MIN_LITERAL or not best.isascii() else ""

@@ -4,7 +4,7 @@ The rows of the other modules know sentences. These take what none of them names
 likely and never certain.
 """
 
-from preflight.diagnosis.signatures.model import branches, ended_by_signal
+from preflight.diagnosis.signatures.model import match_signal, split_branches
 from preflight.facts.xid_table import PROGRAM_XIDS, build_xid_pattern
 
 _RAISED = r"^\W{0,4}(?:\w+\.)*(?:\w*(?:Error|Exception)|(?<=\.)error)\b: .{0,240}"
@@ -19,13 +19,13 @@ _RANK_VARIABLE = r"(?:MASTER_ADDR|MASTER_PORT|LOCAL_RANK|WORLD_SIZE|RANK)"
 
 def _raised(*messages: str) -> str:
     """Return the pattern of an exception whose message holds one of these."""
-    return "|".join(_RAISED + branch for message in messages for branch in branches(message))
+    return "|".join(_RAISED + branch for message in messages for branch in split_branches(message))
 
 
 PATTERNS: tuple[tuple[str, str], ...] = (
     ("S48", r"^(?!.*(?:unable to lock file|[Nn][Cc][Cc][Ll]|Error: {3,})).*Resource temporarily unavailable"),
     ("S55", r"\bN[Cc][Cc][Ll] [Ee]rror, "),
-    ("S95", ended_by_signal(10, "SIGUSR1") + r"|(?:\b(?:[Rr]eceived|[Cc]aught|[Gg]ot) (?:signal )?SIGUSR[12]\b|\bSIGUSR[12]\b(?!\W{0,4}[=>]|.{0,20}(?:\bwill\b|\bhandler|\bto\b))).{0,160}\b(?:[Ll]eaving|[Ee]xiting|[Qq]uitting|[Ss]topping)\b|^CPU time limit exceeded|^timeout: sending signal [A-Z]+ to command |" + ended_by_signal(24, "SIGXCPU")),
+    ("S95", match_signal(10, "SIGUSR1") + r"|(?:\b(?:[Rr]eceived|[Cc]aught|[Gg]ot) (?:signal )?SIGUSR[12]\b|\bSIGUSR[12]\b(?!\W{0,4}[=>]|.{0,20}(?:\bwill\b|\bhandler|\bto\b))).{0,160}\b(?:[Ll]eaving|[Ee]xiting|[Qq]uitting|[Ss]topping)\b|^CPU time limit exceeded|^timeout: sending signal [A-Z]+ to command |" + match_signal(24, "SIGXCPU")),
     ("S138", _raised(r"\bRPC call to \w+ timed out")),
     ("S89", r"\bNo solution found when resolving dependencies"),
     ("S54", r"\bStall inspector shutting down"),
@@ -144,7 +144,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S22", rf"\bCU(?:BLAS|DNN|FFT|SOLVER|SPARSE|RAND)_STATUS_(?!SUCCESS)[A-Z_]{{4,}}|\b{_LIBRARY} (?:runtime |API )?[Ee]rror\b|valid cuDNN algorithm|algorithms available in CuDNN|\[cudnn_frontend\] Error|cuDNN Frontend error|DNN library initialization failed|\b(?:NVJPEG|CUTENSOR|CUSPARSELT)_STATUS_(?!SUCCESS)\w+|\bCU_FILE_(?!SUCCESS)\w+"),
     ("S40", r"\bNVRM: Xid .{0,200}caused by previous Xid (?!" + build_xid_pattern(PROGRAM_XIDS) + r")\d+|\bNVRM: .{0,80}NV_ERR_RESET_REQUIRED|\bNVRM: .{0,80}(?:Heartbeat timed out|\bGSP Timeout)"),
     ("S40", r"\bamdgpu: (?:GPU reset begin|ring \w+ timeout)|\bAER: (?:Multiple )?Uncorrect(?:ed|able) \(Fatal\)"),
-    ("S93", r"\[Errno (?:27|61|125)\]|\bFile size limit exceeded *(?:\(core dumped\)|$)|: line \d+: +\d+ File size limit exceeded\b|zsh: file size limit exceeded\b|\b(?:Lustre|ceph|libceph|GPFS|mmfsd?|beegfs|BeeGFS|CIFS|glusterfs)\b\S{0,40}: .{0,160}\b(?:lost|hung|failed|failure|timed out|not responding|disconnect\w*)\b|\bINFO: task \S{1,80}:\d+ blocked for more than|" + ended_by_signal(25, "SIGXFSZ")),
+    ("S93", r"\[Errno (?:27|61|125)\]|\bFile size limit exceeded *(?:\(core dumped\)|$)|: line \d+: +\d+ File size limit exceeded\b|zsh: file size limit exceeded\b|\b(?:Lustre|ceph|libceph|GPFS|mmfsd?|beegfs|BeeGFS|CIFS|glusterfs)\b\S{0,40}: .{0,160}\b(?:lost|hung|failed|failure|timed out|not responding|disconnect\w*)\b|\bINFO: task \S{1,80}:\d+ blocked for more than|" + match_signal(25, "SIGXFSZ")),
     ("S51", r"\[Errno 99\]"),
     ("S44", r"^(?:srun|salloc): (?:error|fatal): (?!.{0,160}(?:\btasks? \d|CANCELLED|[Tt]erminat|[Kk]illed|[Ee]xited|[Ee]xceeded|[Ss]ignal|x11|aborted|to complete$))|^slurmstepd: error: .{0,80}(?:[Uu]nable to|[Cc]ould not|[Ff]ailed to|[Cc]an't) (?!.{0,160}(?:MESSAGE_TASK_EXIT|x11|TMPDIR|spank))"),
     ("S67", r"\b(?:[Ii][Bb]|RDMA|[Vv]erbs) ?(?:[Ff]ailure|[Ee]rror): |\blibrdmacm: [Ff]atal: "),
