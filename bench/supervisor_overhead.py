@@ -86,7 +86,7 @@ def supervised(home: Path, run_id: str, seconds: float, script: str) -> Supervis
         "main_port": None,
         "rank_source": read_program_source("rank").decode(),
     }
-    argv = ("env", f"XDG_STATE_HOME={home}", *protocol.command(sys.executable, "start", run_id))
+    argv = ("env", f"XDG_STATE_HOME={home}", *protocol.build_supervisor_argv(sys.executable, "start", run_id))
     stream = LocalConnection(Endpoint("here", "local", "")).start(argv)
     stream.write(protocol.request({"mode": "start", "spec": spec}))
     reader, keepers, log, used, base, mib = protocol.FrameReader(), [], b"", 0.0, 0.0, 0.0

@@ -73,7 +73,7 @@ GROUPS: dict[str, dict[str, str]] = {
 COMMANDS: dict[str, str] = {name: line for lines in GROUPS.values() for name, line in lines.items()}
 
 
-def module_of(name: str) -> str:
+def find_module(name: str) -> str:
     """Return the module whose `command` a command is."""
     return f"launcher.commands.{name.replace('-', '_')}"
 
@@ -93,10 +93,10 @@ class LazyGroup(click.Group):
             return None
         from launcher.commands._examples import render_examples  # noqa: PLC0415 - the list of commands has none
 
-        command = import_module(module_of(cmd_name)).command
+        command = import_module(find_module(cmd_name)).command
         gc.freeze()  # the modules stay: to look through them at each collection costs many hosts 3 % of CPU
         if not isinstance(command, click.Command):
-            raise TypeError(f"{module_of(cmd_name)}.command is not a click command")
+            raise TypeError(f"{find_module(cmd_name)}.command is not a click command")
         command.epilog = render_examples(cmd_name)
         return command
 

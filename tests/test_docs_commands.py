@@ -6,7 +6,7 @@ from importlib import import_module
 
 import click
 
-from launcher.cli import COMMANDS, module_of
+from launcher.cli import COMMANDS, find_module
 from tests.test_docs import PAGES, ROOT
 
 HISTORY = {ROOT / "CHANGELOG.md"}  # names what earlier versions took
@@ -32,7 +32,7 @@ def shown_commands(text: str) -> Iterator[tuple[str, list[str]]]:
 
 def options_of(name: str) -> set[str]:
     """Return the options of a command, its own and those of every command."""
-    command = import_module(module_of(name)).command
+    command = import_module(find_module(name)).command
     assert isinstance(command, click.Command)
     context = click.Context(command)
     return {word for parameter in command.get_params(context) for word in parameter.opts} | {"-h", "--help"}

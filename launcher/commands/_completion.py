@@ -60,7 +60,7 @@ def _findings() -> Iterable[str]:
     return list_codes(list_host_codes())
 
 
-def all_codes() -> Iterable[str]:
+def list_codes() -> Iterable[str]:
     """Return every code of a finding, of a cause and of a host that could not be used."""
     from launcher.follow.guard_codes import GUARD_CODES  # noqa: PLC0415
     from preflight.diagnosis.explain import list_signature_codes  # noqa: PLC0415
@@ -101,5 +101,5 @@ def complete_words(key: str) -> Completion:
 complete_hosts = _completion(_hosts)
 complete_configs = _completion(_configs)
 complete_runs = _completion(_runs)
-complete_codes = _completion(all_codes)
+complete_codes = _completion(list_codes)
 complete_findings = _completion(_findings)

@@ -9,7 +9,7 @@ from preflight.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DeepCommandOptions(HostOptions):
-    """The values of what `deep_options` adds to a command that reaches hosts."""
+    """The values of what `add_deep_options` adds to a command that reaches hosts."""
 
     seconds: float  # how long the matrix products take
     step_timeout: float  # seconds after its time until a step counts as hung
@@ -25,7 +25,7 @@ deep_flag = click.option(
 )
 
 
-def deep_options(function: Function) -> Function:
+def add_deep_options(function: Function) -> Function:
     """Add --seconds, --step-timeout and --save-expect to a command."""
     for option in (
         click.option(

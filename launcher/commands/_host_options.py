@@ -17,7 +17,7 @@ from preflight.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class HostOptions:
-    """The values of what `host_access_options` adds to a command."""
+    """The values of what `add_host_options` adds to a command."""
 
     inventory: Path | None
     accept_new_host_keys: bool
@@ -48,7 +48,7 @@ def _inventory_option(*, exists: bool) -> Callable[[Function], Function]:
 inventory_option = _inventory_option(exists=True)
 
 
-def host_access_options(function: Function, *, writes: bool = False) -> Function:
+def add_host_options(function: Function, *, writes: bool = False) -> Function:
     """Add the options that reach hosts to a command; `writes`: it makes the file of --inventory."""
     for option in (
         click.option(
@@ -84,7 +84,7 @@ max_age_option = click.option(
 )
 
 
-def hosts_argument(function: Function) -> Function:
+def add_hosts_argument(function: Function) -> Function:
     """Add HOSTS to a command, as words and as --hosts: both mean the same, and add up."""
 
     @wraps(function)

@@ -60,7 +60,7 @@ def reach_job(
     if transport == SSH:
         return access, access.resolve(job.nodes)
     if typed:
-        job = replace(job, nodes=nodes_among(job, typed, access.inventory))
+        job = replace(job, nodes=select_nodes(job, typed, access.inventory))
     from launcher.slurm.srun_step import StepHosts, build_node_entries  # noqa: PLC0415 - only in a job of Slurm
 
     hosts = StepHosts(
@@ -85,7 +85,7 @@ def reach_job(
     return found, entries
 
 
-def nodes_among(job: "Allocation", words: Sequence[str], inventory: Inventory) -> tuple[str, ...]:
+def select_nodes(job: "Allocation", words: Sequence[str], inventory: Inventory) -> tuple[str, ...]:
     """Return the nodes of a job that words name, `all` being the job's, in its order."""
     nodes = {node: inventory.lookup(node) for node in job.nodes}
     named = {entry.name for entry in replace(inventory, hosts=nodes).resolve(words)}

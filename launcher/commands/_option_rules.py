@@ -11,7 +11,7 @@ from launcher.commands._param_types import Function
 from launcher.commands._usage_errors import WrongUsage
 
 
-def excludes(option: str, others: str, why: str) -> Callable[[Function], Function]:
+def forbid_together(option: str, others: str, why: str) -> Callable[[Function], Function]:
     """Refuse `others`, with spaces between them, beside `option`; `why` continues its name."""
 
     def check(typed: frozenset[str]) -> None:
@@ -23,7 +23,7 @@ def excludes(option: str, others: str, why: str) -> Callable[[Function], Functio
     return _before(check)
 
 
-def needs(options: str, another: str) -> Callable[[Function], Function]:
+def require_another(options: str, another: str) -> Callable[[Function], Function]:
     """Refuse each of `options` without one of `another`, both with spaces between them."""
 
     def check(typed: frozenset[str]) -> None:

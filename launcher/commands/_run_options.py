@@ -13,7 +13,7 @@ import click
 from launcher.commands._answer import confirm
 from launcher.commands._completion import complete_runs
 from launcher.commands._host_access import HostAccess, open_host_access
-from launcher.commands._host_options import HostOptions, host_access_options
+from launcher.commands._host_options import HostOptions, add_host_options
 from launcher.commands._job_hosts import reach_run
 from launcher.commands._param_types import Function, hosts_option
 from launcher.config.inventory import LOCALHOST, HostEntry
@@ -49,7 +49,7 @@ class FoundRunOptions(HostOptions):
 
 def run_options(function: Function) -> Function:
     """Add RUN, --hosts and how hosts are reached to a command."""
-    return hosts_option("Where to look instead of every known host")(host_access_options(function))
+    return hosts_option("Where to look instead of every known host")(add_host_options(function))
 
 
 def run_argument(function: Function, default: str = LAST) -> Function:
@@ -186,7 +186,7 @@ def list_access_words(access: HostAccess, options: FoundRunOptions) -> tuple[str
     return (*access.inventory.access_words, *named)
 
 
-def node_name(in_record: str, shown: str) -> str:
+def name_node(in_record: str, shown: str) -> str:
     """Return how a node is called: as the host that answered is, whatever the record of the run calls it."""
     return shown if shown == in_record else f"{shown} ({one_line(in_record, 80)} in the run's record)"
 
@@ -196,7 +196,7 @@ def choose_nodes(to: RunAccess, host: str) -> list[RunNode]:
     both = list(zip(to.plan.nodes, to.entries, strict=True))
     chosen = [pair for pair in both if host in ("", pair[0].host, pair[1].name)]
     if not chosen:
-        where = fold_hosts(node_name(node.host, entry.name) for node, entry in both)
+        where = fold_hosts(name_node(node.host, entry.name) for node, entry in both)
         raise BadInput(f"{to.plan.run_id} has no node called {host}", f"it ran on {where}")
     return chosen
 

@@ -6,9 +6,9 @@ from typing import Any
 import click
 
 from launcher.commands._answer import json_option
-from launcher.commands._deep_options import DeepCommandOptions, deep_options
+from launcher.commands._deep_options import DeepCommandOptions, add_deep_options
 from launcher.commands._host_access import open_host_access
-from launcher.commands._host_options import Transport, host_access_options, hosts_argument, transport_option
+from launcher.commands._host_options import Transport, add_host_options, add_hosts_argument, transport_option
 from launcher.commands._job_hosts import find_job, reach_job
 from launcher.config.inventory import LOCALHOST
 from launcher.config.local_entries import LOCAL_NAMES, resolve_local_entries
@@ -22,12 +22,12 @@ from preflight.job import Job
 
 
 @click.command("bench")
-@hosts_argument
+@add_hosts_argument
 @click.option("--gpus", default="", metavar="WHICH", help="all, none, auto, or indices (0-3,6) or UUIDs.")
 @json_option
-@deep_options
+@add_deep_options
 @transport_option
-@host_access_options
+@add_host_options
 def command(
     hosts: tuple[str, ...], *, gpus: str, as_json: bool, transport: Transport | None, **given: Any
 ) -> int:

@@ -30,7 +30,7 @@ from launcher.cleanup.render import (
 )
 from launcher.commands._answer import confirm, json_option
 from launcher.commands._host_access import HostAccess, open_host_access
-from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument
+from launcher.commands._host_options import HostOptions, add_host_options, add_hosts_argument
 from launcher.commands._param_types import DurationParam, Function
 from launcher.config.disconnect_options import MAX_GRACE_S
 from launcher.config.host_access_args import complete_commands
@@ -78,7 +78,7 @@ def _only(option: str, kind: click.IntRange, metavar: str, text: str) -> Callabl
 
 
 @click.command("clean-zombies")
-@hosts_argument
+@add_hosts_argument
 @click.option("--yes", "-y", is_flag=True, help="End everything shown as `end?` without asking.")
 @click.option("--dry-run", is_flag=True, help="Only show; end nothing.")
 @_only("--gpu", click.IntRange(0), "N", "Only holders of this GPU index")
@@ -94,7 +94,7 @@ def _only(option: str, kind: click.IntRange, metavar: str, text: str) -> Callabl
     help="From SIGTERM to SIGKILL.",
 )
 @json_option
-@host_access_options
+@add_host_options
 def command(hosts: tuple[str, ...], **given: Any) -> int:
     """End what dead runs left on HOSTS (default: localhost): ranks, DataLoader workers, port holders.
 

@@ -102,9 +102,9 @@ def _unknown(code: str) -> BadInput:
         return BadInput(what, "the text of an error: gpulaunch diagnose - reads it")
     from difflib import get_close_matches  # noqa: PLC0415
 
-    from launcher.commands._completion import all_codes  # noqa: PLC0415
+    from launcher.commands._completion import list_codes  # noqa: PLC0415
 
-    codes, letters = sorted(all_codes()), code.rstrip("0123456789")
+    codes, letters = sorted(list_codes()), code.rstrip("0123456789")
     alike = [each for each in codes if each.rstrip("0123456789") == letters]
     number = code.removeprefix(letters).lstrip("0")
     near = [each for each in alike if number in ("", each.removeprefix(letters).lstrip("0"))]

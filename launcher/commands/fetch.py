@@ -8,14 +8,14 @@ from typing import Any
 import click
 
 from launcher.commands._answer import Answer, encode_error, json_option
-from launcher.commands._option_rules import excludes
+from launcher.commands._option_rules import forbid_together
 from launcher.commands._param_types import LocalPathParam, host_option
 from launcher.commands._run_options import (
     FoundRunOptions,
     RunNode,
     choose_nodes,
     list_access_words,
-    node_name,
+    name_node,
     open_named_run,
     run_argument,
     run_options,
@@ -51,7 +51,7 @@ from preflight.facts.json_codec import encode
 )
 @json_option
 @run_options
-@excludes("--logs-only", "--path", "leaves out the output")
+@forbid_together("--logs-only", "--path", "leaves out the output")
 def command(
     run: str,
     *,
@@ -85,7 +85,7 @@ def command(
     results = _fetch_nodes(reached, nodes, directory, access.width, output=not logs_only, paths=paths)
     for (node, _), result in zip(nodes, results, strict=True):
         hosts.append({"host": node.host, **_encode_fetched(result, answer.words)})
-    names = [node_name(node.host, entry.name) for node, entry in nodes]
+    names = [name_node(node.host, entry.name) for node, entry in nodes]
     for line in render_fetched(dict(zip(names, results, strict=True))):
         answer.say(line)
     for name, result in zip(names, results, strict=True):

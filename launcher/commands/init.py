@@ -14,7 +14,7 @@ from launcher.commands._answer import Answer, json_option
 from launcher.commands._argv import LaunchCommand, is_text
 from launcher.commands._completion import complete_files
 from launcher.commands._host_access import open_host_access
-from launcher.commands._host_options import HostOptions, host_access_options
+from launcher.commands._host_options import HostOptions, add_host_options
 from launcher.commands._param_types import hosts_option, launch_option
 from launcher.config.command_config import read_command
 from launcher.config.config_overrides import Overrides
@@ -70,7 +70,7 @@ class _Run:
 @hosts_option("As for ssh, localhost by default")
 @launch_option
 @json_option
-@partial(host_access_options, writes=True)
+@partial(add_host_options, writes=True)
 def command(
     extra: tuple[str, ...],
     *,

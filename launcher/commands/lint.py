@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from launcher.commands._answer import confirm, json_option
-from launcher.commands._option_rules import excludes, needs
+from launcher.commands._option_rules import forbid_together, require_another
 from launcher.commands._param_types import PrecisionParam, config_option
 from launcher.config.precision_names import PRECISIONS
 from launcher.errors import BadInput
@@ -69,10 +69,10 @@ class LintOptions:
 @click.option("-y", "--yes", is_flag=True, help="With --fix: write without asking.")
 @json_option
 @click.option("--sarif", "as_sarif", is_flag=True, help="Print SARIF 2.1.0.")
-@excludes("--fix", "--json --sarif", "shows a diff, which is not part of the document")
-@excludes("--json", "--sarif", "prints one document")
-@excludes("--cpu", "--capability", "judges for ranks without a GPU")
-@needs("--yes", "--fix")
+@forbid_together("--fix", "--json --sarif", "shows a diff, which is not part of the document")
+@forbid_together("--json", "--sarif", "prints one document")
+@forbid_together("--cpu", "--capability", "judges for ranks without a GPU")
+@require_another("--yes", "--fix")
 def command(scripts: tuple[Path, ...], config: str | None, **given: Any) -> int:
     """Read training scripts, and the modules of their own that they import, without executing them."""
     options = LintOptions(**given)

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from launcher.commands._answer import Answer, json_option
-from launcher.commands._option_rules import excludes
+from launcher.commands._option_rules import forbid_together
 from launcher.commands._param_types import host_option
 from launcher.commands._run_options import FoundRunOptions, open_named_run, run_argument, run_options
 from launcher.config.host_access_args import complete_commands
@@ -37,8 +37,8 @@ from launcher.terminal.screen import Screen
 @click.option("-n", "--lines", type=click.IntRange(0), metavar="N", help="Only the last N lines of each log.")
 @json_option
 @run_options
-@excludes("--json", "--follow", "prints one document")
-@excludes("--lines", "--since", "chooses where a log starts")
+@forbid_together("--json", "--follow", "prints one document")
+@forbid_together("--lines", "--since", "chooses where a log starts")
 def command(
     run: str,
     *,

@@ -5,14 +5,14 @@ from typing import Any
 import click
 
 from launcher.commands._answer import json_option
-from launcher.commands._deep_options import deep_flag, deep_options
+from launcher.commands._deep_options import add_deep_options, deep_flag
 from launcher.commands._host_options import (
-    host_access_options,
-    hosts_argument,
+    add_host_options,
+    add_hosts_argument,
     max_age_option,
     transport_option,
 )
-from launcher.commands._option_rules import excludes, needs
+from launcher.commands._option_rules import forbid_together, require_another
 from launcher.commands._param_types import (
     LocalPathParam,
     PrecisionParam,
@@ -25,7 +25,7 @@ _OF_HOSTS = "--deep --max-age --transport --identity-file --accept-new-host-keys
 
 
 @click.command()
-@hosts_argument
+@add_hosts_argument
 @config_option("Judge for this run config (a name or a path).")
 @gpus_option
 @click.option(
@@ -69,21 +69,21 @@ _OF_HOSTS = "--deep --max-age --transport --identity-file --accept-new-host-keys
 )
 @max_age_option
 @deep_flag
-@deep_options
+@add_deep_options
 @transport_option
-@host_access_options
-@excludes(
+@add_host_options
+@forbid_together(
     "--prolog",
     "--html --json --jsonl --facts --from --from-smi --config --gpus --port --precision --separately"
     " --verbose --transport --deep --max-age",
     "prints one line about this node",
 )
-@excludes("--from", f"--from-smi {_OF_HOSTS}", "judges files and asks no host")
-@excludes("--from-smi", _OF_HOSTS, "judges files and asks no host")
-@excludes("--json", "--jsonl --verbose", "prints one document")
-@excludes("--jsonl", "--verbose", "prints documents")
-@needs("--facts", "--json --jsonl")
-@needs("--seconds --step-timeout --save-expect", "--deep")
+@forbid_together("--from", f"--from-smi {_OF_HOSTS}", "judges files and asks no host")
+@forbid_together("--from-smi", _OF_HOSTS, "judges files and asks no host")
+@forbid_together("--json", "--jsonl --verbose", "prints one document")
+@forbid_together("--jsonl", "--verbose", "prints documents")
+@require_another("--facts", "--json --jsonl")
+@require_another("--seconds --step-timeout --save-expect", "--deep")
 def command(hosts: tuple[str, ...], **given: Any) -> int:
     """Check HOSTS before a launch (default: the config's hosts, else localhost). Changes nothing on them.
 

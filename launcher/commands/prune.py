@@ -9,8 +9,8 @@ import click
 
 from launcher.commands._answer import Answer, encode_unreachable, json_option
 from launcher.commands._host_access import HostAccess, open_host_access
-from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument
-from launcher.commands._option_rules import excludes
+from launcher.commands._host_options import HostOptions, add_host_options, add_hosts_argument
+from launcher.commands._option_rules import forbid_together
 from launcher.commands._param_types import DurationParam
 from launcher.commands._remove import confirm_delete, remove_runs
 from launcher.config.node_sets import fold_hosts
@@ -27,7 +27,7 @@ from preflight.errors import BadInput
 
 
 @click.command("prune")
-@hosts_argument
+@add_hosts_argument
 @click.option(
     "--older-than",
     type=DurationParam(),
@@ -43,8 +43,8 @@ from preflight.errors import BadInput
     help="HOSTS are gone for good: ask none, forget every launch of this machine that was on them alone.",
 )
 @json_option
-@host_access_options
-@excludes("--forget", "--older-than", "forgets launches of any age")
+@add_host_options
+@forbid_together("--forget", "--older-than", "forgets launches of any age")
 @report_stop_signals()
 def command(
     hosts: tuple[str, ...],

@@ -12,7 +12,7 @@ import click
 
 from launcher.commands._answer import encode_unreachable, json_option
 from launcher.commands._host_access import open_host_access
-from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument
+from launcher.commands._host_options import HostOptions, add_host_options, add_hosts_argument
 from launcher.commands._job_hosts import reach_run
 from launcher.commands._on_end import deliver_due
 from launcher.config.host_access_args import complete_run_commands
@@ -37,10 +37,10 @@ _ANSWER_S = 20.0
 
 
 @click.command("ps")
-@hosts_argument
+@add_hosts_argument
 @click.option("--all", "-a", "ended", is_flag=True, help="Also runs that are over.")
 @json_option
-@host_access_options
+@add_host_options
 @report_stop_signals()
 def command(hosts: tuple[str, ...], *, ended: bool, as_json: bool, **given: Any) -> int:
     """List your runs on HOSTS: those that run, and those that were lost.

@@ -7,8 +7,8 @@ import click
 from launcher.commands._argv import LaunchCommand
 from launcher.commands._completion import complete_files
 from launcher.commands._deep_options import deep_flag
-from launcher.commands._host_options import host_access_options, max_age_option, transport_option
-from launcher.commands._option_rules import excludes, needs
+from launcher.commands._host_options import add_host_options, max_age_option, transport_option
+from launcher.commands._option_rules import forbid_together, require_another
 from launcher.commands._param_types import (
     DurationParam,
     RunNameParam,
@@ -99,9 +99,9 @@ MOST_WAIT_S = 7 * 86400.0  # /tmp loses files unchanged for ten days; a ticket i
 )
 @logs_option("Local directory for the full log of each rank.")
 @transport_option
-@host_access_options
-@needs("--show-secrets", "--dry-run")
-@excludes("--no-restart", "--restarts", "starts no failed run again")
+@add_host_options
+@require_another("--show-secrets", "--dry-run")
+@forbid_together("--no-restart", "--restarts", "starts no failed run again")
 @click.argument(
     "extra", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_files, metavar="[-- ARGS]..."
 )

@@ -10,13 +10,13 @@ from launcher.commands._answer import Answer, encode_error, json_option
 from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._job_hosts import ask_slurm, reach_run
 from launcher.commands._on_end import deliver_due
-from launcher.commands._option_rules import excludes
+from launcher.commands._option_rules import forbid_together
 from launcher.commands._param_types import DurationParam
 from launcher.commands._run_options import (
     FoundRunOptions,
     find_run,
     list_access_words,
-    node_name,
+    name_node,
     open_run,
     run_argument,
     run_options,
@@ -54,7 +54,7 @@ JOB_STOP_TIMEOUT_S = 30.0  # after its run has ended a job may still fetch and r
 @click.option("--yes", "-y", is_flag=True, help="Do not ask: without RUN a question is asked.")
 @json_option
 @run_options
-@excludes("--now", "--grace", "gives no time between SIGTERM and SIGKILL")
+@forbid_together("--now", "--grace", "gives no time between SIGTERM and SIGKILL")
 @report_stop_signals()
 def command(run: str, *, now: bool, grace: float | None, yes: bool, as_json: bool, **given: Any) -> int:
     """Stop RUN: SIGTERM on every node, a grace period, SIGKILL.
@@ -88,8 +88,8 @@ def command(run: str, *, now: bool, grace: float | None, yes: bool, as_json: boo
         if not any(_next_state(result) == "restarted" for result in results) or found.next_start:
             break
         found = find_run(plan.run_id, access, options)  # it was started again while it was being stopped
-    names = [node_name(node.host, entry.name) for node, entry in zip(plan.nodes, to.entries, strict=True)]
-    code = max((error_of(result)[1] for result in results), default=0)
+    names = [name_node(node.host, entry.name) for node, entry in zip(plan.nodes, to.entries, strict=True)]
+    code = max((explain_answer(result)[1] for result in results), default=0)
     for words, worse in render_ends(names, results):
         answer.say(words, err=worse != 0)
     if grace_s > found.grace_s and (deaf := list_unwritable(names, results)):
@@ -155,7 +155,7 @@ def _conclude(
     if code == 0:
         answer.say(f"{run_id} has ended on {fold_hosts(names)}; no process of it is left")
     pairs = zip(names, results, strict=True)
-    if silent := [name for name, result in pairs if error_of(result)[1] in _NOT_HEARD]:
+    if silent := [name for name, result in pairs if explain_answer(result)[1] in _NOT_HEARD]:
         again = f"gpulaunch stop {run_id}" + " once reached" * (code != ExitCode.INTERRUPTED)
         answer.say(f"the run may continue on {fold_hosts(silent)}: {again}", err=True)
 
@@ -164,19 +164,19 @@ def render_ends(names: Sequence[str], results: Sequence[NodeAnswer]) -> Iterator
     """Yield what the nodes have answered, each with its exit code; nodes whose ranks ended alike together."""
 
     def kind(result: NodeAnswer) -> object:
-        words, worse = error_of(result)
+        words, worse = explain_answer(result)
         ranks = _encode_end(result)["ranks"]
         return words if worse or not ranks else (words.rpartition(")")[2], *sorted(_ranks_by_end(ranks)))
 
     pairs = zip(names, results, strict=True)
     for nodes in group_alike((kind(result), (name, result)) for name, result in pairs).values():
         ranks = {rank: code for _, result in nodes for rank, code in _encode_end(result)["ranks"].items()}
-        words, worse = error_of(nodes[0][1], ranks)
+        words, worse = explain_answer(nodes[0][1], ranks)
         yield f"{fold_hosts(name for name, _ in nodes)}: {words}", worse
 
 
 def _encode_node(host: str, result: NodeAnswer, words: Sequence[str]) -> dict[str, Any]:
-    said, worse = error_of(result)
+    said, worse = explain_answer(result)
     failed = result if isinstance(result, GpulaunchError) else None
     head = {"host": host, "ended": worse == 0, "message": said}
     return {**head, **_encode_end(result), "error": encode_error(failed, words)}
@@ -192,7 +192,7 @@ def _encode_end(result: NodeAnswer) -> dict[str, Any]:
     }
 
 
-def error_of(result: NodeAnswer, ranks: Mapping[str, Any] | None = None) -> tuple[str, int]:
+def explain_answer(result: NodeAnswer, ranks: Mapping[str, Any] | None = None) -> tuple[str, int]:
     """Return what a node has answered, and the exit code of it; `ranks` are of all that say the same."""
     if isinstance(result, RequestDenied):  # it was reached, and has nothing of the run, or not of its own
         return f"not stopped: {result.detail}", ExitCode.ABORTED

@@ -10,8 +10,8 @@ import click
 from launcher.commands._answer import Answer, json_option
 from launcher.commands._completion import complete_files
 from launcher.commands._host_access import HostAccess, open_host_access
-from launcher.commands._host_options import HostOptions, host_access_options
-from launcher.commands._option_rules import needs
+from launcher.commands._host_options import HostOptions, add_host_options
+from launcher.commands._option_rules import require_another
 from launcher.commands._param_types import config_option, host_option, set_option
 from launcher.commands._usage_errors import WrongUsage
 from launcher.config.config_overrides import Overrides
@@ -50,8 +50,8 @@ class SubmitOptions(HostOptions):
 @host_option("Submit on this login node by SSH, after the tree was sent to it.", "--login")
 @set_option
 @json_option
-@host_access_options
-@needs("--identity-file --accept-new-host-keys --parallel", "--login")
+@add_host_options
+@require_another("--identity-file --accept-new-host-keys --parallel", "--login")
 @click.argument(
     "extra", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_files, metavar="[-- ARGS]..."
 )

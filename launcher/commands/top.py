@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from launcher.commands._host_access import HostAccess, open_host_access
-from launcher.commands._host_options import HostOptions, host_access_options, hosts_argument
+from launcher.commands._host_options import HostOptions, add_host_options, add_hosts_argument
 from launcher.commands._param_types import DurationParam, LocalPathParam
 from launcher.commands._run_options import FoundRunOptions, find_run
 from launcher.commands.clean_zombies import CleanZombiesOptions, clean_hosts
@@ -57,7 +57,7 @@ class TopOptions(HostOptions):
 
 
 @click.command("top")
-@hosts_argument
+@add_hosts_argument
 @click.option("--once", is_flag=True, help="Print one table and end; so it is without a terminal.")
 @click.option(
     "--interval", type=DurationParam(0.5, 3600), default="2s", show_default=True, help="Between samples."
@@ -69,7 +69,7 @@ class TopOptions(HostOptions):
     metavar="FILE",
     help="Also write the numbers to FILE, for node_exporter's textfile collector.",
 )
-@host_access_options
+@add_host_options
 def command(hosts: tuple[str, ...], **given: Any) -> int:
     """Show all GPUs of HOSTS on one screen: use, memory, power, temperature, who holds them.
 

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from launcher.config.deepspeed_file import section_config
+from launcher.config.deepspeed_file import parse_section
 from launcher.config.yaml_tree import ConfigIssues
 from launcher.engines.accelerate_config import find_deepspeed_file, with_deepspeed_file
 from launcher.engines.accelerate_settings import (
@@ -85,13 +85,13 @@ def read_accelerate_fields(
             found["accelerate_config"] = with_deepspeed_file(config, f"{RUN_DIR}/{DEEPSPEED_FILE}")
         else:
             notes.append(f"{named} is not a local file; every host must have it")
-    elif (said := section_config(config, settings.source)) is not None:
+    elif (said := parse_section(config, settings.source)) is not None:
         found["deepspeed"] = said
     found["launcher_notes"] = tuple(notes)
     return found
 
 
-def with_file_request(parsed: ParsedCommand, folder: Path) -> ParsedCommand:
+def add_file_request(parsed: ParsedCommand, folder: Path) -> ParsedCommand:
     """Return a command with what the config file that it names asks for, where its options say nothing.
 
     Raises ConfigError for a file that cannot be read, CommandRefused for one that contradicts the options.

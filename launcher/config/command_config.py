@@ -1,6 +1,6 @@
 """A launch by a command that people type today (`torchrun ...`): as keys of a run config, fields of a job.
 
-`command_keys` are what a run config could say itself; it and gpulaunch's own options win over them.
+`list_command_keys` are what a run config could say itself; it and gpulaunch's own options win over them.
 `settle_command` is for what only the resolved hosts decide: counts and filters by host.
 """
 
@@ -100,7 +100,7 @@ def _from_this_directory(parsed: ParsedCommand) -> ParsedCommand:
     return replace(parsed, directory=folder, request=replace(parsed.request, **named))
 
 
-def command_name(parsed: ParsedCommand) -> str:
+def name_command(parsed: ParsedCommand) -> str:
     """Return what runs of this command are called: by its script, module or program."""
     if parsed.program_kind == "module":
         return parsed.program.rpartition(".")[2]
@@ -109,12 +109,12 @@ def command_name(parsed: ParsedCommand) -> str:
     return Path(next(scripts, parsed.program)).stem or parsed.program
 
 
-def command_keys(parsed: ParsedCommand) -> dict[str, YamlNode]:
+def list_command_keys(parsed: ParsedCommand) -> dict[str, YamlNode]:
     """Return what the command says that a run config could. Raises BadInput for a hostfile that is none."""
     request = parsed.request
     given: dict[str, Any] = {
-        "gpus": line_gpus(parsed),
-        "hosts": line_hosts(parsed),
+        "gpus": choose_gpus(parsed),
+        "hosts": list_hosts(parsed),
         "precision": request.precision,
         "main_port": request.main_port,
         "env": _environment(parsed),
@@ -126,7 +126,7 @@ def command_keys(parsed: ParsedCommand) -> dict[str, YamlNode]:
     return {key: _item(value, key) for key, value in given.items() if value not in (None, (), {})}
 
 
-def job_fields(parsed: ParsedCommand) -> dict[str, Any]:
+def collect_job_fields(parsed: ParsedCommand) -> dict[str, Any]:
     """Return the engine, and what no key of a run config stands for."""
     engine = _ENGINES.get(parsed.launcher)
     named = {use.sets: use.spelling for use in parsed.owned if use.sets}
@@ -176,7 +176,7 @@ def _accelerate_file(parsed: ParsedCommand) -> str | None:
     return parsed.request.config_file or (str(default) if default else None)
 
 
-def line_gpus(parsed: ParsedCommand) -> str | tuple[int | str, ...]:
+def choose_gpus(parsed: ParsedCommand) -> str | tuple[int | str, ...]:
     """Return the `gpus:` of a command."""
     request = parsed.request
     if request.per_node == "cpu":
@@ -189,7 +189,7 @@ def line_gpus(parsed: ParsedCommand) -> str | tuple[int | str, ...]:
     return "auto" if request.gpus is None else request.gpus
 
 
-def line_hosts(parsed: ParsedCommand) -> tuple[str, ...]:
+def list_hosts(parsed: ParsedCommand) -> tuple[str, ...]:
     """Return the hosts that a command names, in its order, without those that it excludes as a whole."""
     named = [*parsed.request.include, *parsed.request.hosts, *read_hostfile(parsed.request.hostfile)]
     excluded = {one.host for one in parsed.request.exclude if not one.gpus}
@@ -222,7 +222,7 @@ def count_ranks(
 ) -> tuple[Job, tuple[HostEntry, ...]]:
     """Return the job with what the command says of these hosts, and those of them that get any rank."""
     request = parsed.request
-    other_gpus = job.gpus != line_gpus(parsed)  # the options of gpulaunch name them
+    other_gpus = job.gpus != choose_gpus(parsed)  # the options of gpulaunch name them
     if other_gpus and job.gpus not in ("auto", "none"):
         return job, chosen
     counts, chosen = _counts(parsed, chosen)
@@ -337,7 +337,7 @@ def _item(value: Any, key: str) -> YamlNode:
     return YamlNode(str(value), COMMAND_SOURCE, key=key)
 
 
-def missing_keys(
+def merge_command_keys(
     entries: Mapping[str, YamlNode], from_command: Iterable[tuple[str, YamlNode]]
 ) -> dict[str, YamlNode]:
     """Return a run config's keys with the command's where it says nothing itself; `env` of both."""

@@ -34,7 +34,7 @@ class Overrides:
         return any(text.partition("=")[0].strip() == name for text in self.key_values)
 
 
-def override(root: YamlNode, overrides: Overrides, mistakes: ConfigIssues) -> YamlNode:
+def apply_overrides(root: YamlNode, overrides: Overrides, mistakes: ConfigIssues) -> YamlNode:
     """Return the tree of a file with the keys that the command line sets."""
     for key, item in _typed_keys(overrides, mistakes):
         root = _put(root, key, item, mistakes)

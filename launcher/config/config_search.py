@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from launcher.config.yaml_tree import nearest
+from launcher.config.yaml_tree import find_nearest
 from launcher.errors import ConfigError
 from launcher.local.home import expand_home, user_config_dir
 from launcher.local.project import FOLDER, SUFFIXES, list_folders_up
@@ -42,7 +42,7 @@ def find_config(name_or_path: str) -> Path:
                 return path
     looked = ", ".join(str(folder) for folder in search_path())
     beside = next((each for suffix in SUFFIXES if Path(each := f"{name_or_path}{suffix}").is_file()), "")
-    near = beside or nearest(name_or_path, tuple(list_configs()))
+    near = beside or find_nearest(name_or_path, tuple(list_configs()))
     meant = f'did you mean "{near}"?' if near else "gpulaunch init SCRIPT writes one;"
     raise ConfigError(f'no run config "{name_or_path}" in {looked}', f"{meant} a path to a file works too")
 

@@ -17,7 +17,7 @@ _GIVES_CONFIG = re.compile(r"\b(?:initialize|DeepSpeedPlugin|HfDeepSpeedConfig)\
 """How a script gives DeepSpeed its config: to read one is to import and run the reader of scripts."""
 
 
-def argument_config(args: tuple[str, ...], folder: Path) -> DeepSpeedConfig | None:
+def read_argument_config(args: tuple[str, ...], folder: Path) -> DeepSpeedConfig | None:
     """Return the config that arguments of the script name, None where they name no local file.
 
     A relative name is looked for in `folder`: the directory of the command, whose tree lies on the hosts.
@@ -30,7 +30,7 @@ def argument_config(args: tuple[str, ...], folder: Path) -> DeepSpeedConfig | No
     return None
 
 
-def script_config(script: Path, name: str, args: tuple[str, ...]) -> DeepSpeedConfig | None:
+def read_script_config(script: Path, name: str, args: tuple[str, ...]) -> DeepSpeedConfig | None:
     """Return the config that a local script holds or names itself, None where reading it shows none."""
     text = read_small_text(script, _LARGEST) or ""
     if not _GIVES_CONFIG.search(text):
@@ -44,7 +44,7 @@ def script_config(script: Path, name: str, args: tuple[str, ...]) -> DeepSpeedCo
     return None if content is None else DeepSpeedConfig(found.file, content)
 
 
-def section_config(config: Mapping[str, Any], source: str) -> DeepSpeedConfig | None:
+def parse_section(config: Mapping[str, Any], source: str) -> DeepSpeedConfig | None:
     """Return what keys of accelerate's `deepspeed_config` say, as a DeepSpeed config; None without them."""
     section = config.get("deepspeed_config")
     if config.get("distributed_type") != "DEEPSPEED" or not isinstance(section, Mapping):

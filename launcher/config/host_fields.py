@@ -61,7 +61,7 @@ def _interpreter(item: YamlNode) -> str:
     return path
 
 
-def local_interpreter_expected(python: str) -> str:
+def explain_interpreter(python: str) -> str:
     """Return what was expected of localhost's interpreter where a preflight must not start this one, or "".
 
     hosts.yaml may come with a repository. A relative path, or one through the working directory that /proc

@@ -9,7 +9,7 @@ from typing import Any
 
 from launcher.config import host_ranges
 from launcher.config.foreign_inventory import advise_on_inventory, refuse_ansible
-from launcher.config.host_fields import local_interpreter_expected
+from launcher.config.host_fields import explain_interpreter
 from launcher.config.host_names import HOST_RULE, is_host
 from launcher.config.inventory import ALL, FILE_NAME, LOCALHOST, HostEntry, Inventory, find_local_python
 from launcher.config.schema import INVENTORY
@@ -110,7 +110,7 @@ class _Reader:
         entry = HostEntry(name, **values, alias=name, names_python="python" in values)
         if entry.is_local and not entry.names_python:
             entry = replace(entry, python=find_local_python())
-        expected = local_interpreter_expected(entry.python) if entry.is_on_this_machine else ""
+        expected = explain_interpreter(entry.python) if entry.is_on_this_machine else ""
         if expected:
             self._mistake(
                 f"hosts.{name}.python", f'expected {expected} on this machine, got "{entry.python}"'

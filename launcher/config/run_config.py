@@ -6,18 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from launcher.config.accelerate_file import read_accelerate_fields, with_file_request
+from launcher.config.accelerate_file import add_file_request, read_accelerate_fields
 from launcher.config.command_config import (
     COMMAND_SOURCE,
-    command_keys,
-    command_name,
-    job_fields,
-    missing_keys,
+    collect_job_fields,
+    list_command_keys,
+    merge_command_keys,
+    name_command,
     read_command,
 )
-from launcher.config.config_overrides import Overrides, override
+from launcher.config.config_overrides import Overrides, apply_overrides
 from launcher.config.config_search import find_config
-from launcher.config.deepspeed_file import argument_config, script_config
+from launcher.config.deepspeed_file import read_argument_config, read_script_config
 from launcher.config.disconnect_options import DEFAULT_GRACE_S, DEFAULT_TIMEOUT_S, DisconnectOptions
 from launcher.config.inventory import LOCALHOST
 from launcher.config.on_end_options import EndCommand
@@ -25,7 +25,7 @@ from launcher.config.restart_options import RestartOptions
 from launcher.config.schema import CONFIG, CONFIG_KEYS, MOST_COMMANDS
 from launcher.config.slurm_options import JOB_VARIABLES, SlurmSpec
 from launcher.config.sync_options import SyncOptions
-from launcher.config.yaml_tree import ConfigIssues, YamlNode, is_typed, nearest
+from launcher.config.yaml_tree import ConfigIssues, YamlNode, find_nearest, is_typed
 from launcher.engines.base import ENGINES
 from launcher.engines.command_line.parsed_command import ParsedCommand, require_values
 from launcher.errors import CommandRefused
@@ -101,7 +101,7 @@ def build_command_config(words: Sequence[str], overrides: Overrides | None = Non
     items = tuple(YamlNode(word, COMMAND_SOURCE, key="command") for word in words)
     root = YamlNode({"command": YamlNode(items, COMMAND_SOURCE, key="command")}, COMMAND_SOURCE)
     found = _validated(Path(COMMAND_SOURCE), root, overrides, ConfigIssues())
-    path = Path(command_name(cast("ParsedCommand", found.command)))
+    path = Path(name_command(cast("ParsedCommand", found.command)))
     return _with_local_inputs(
         replace(found, name=path.stem, path=path, job=replace(found.job, name=path.stem))
     )
@@ -116,8 +116,8 @@ def _with_command(root: YamlNode, folder: Path, *, for_job: bool) -> tuple[YamlN
     words = (item.value,) if isinstance(item.value, str) else tuple(str(each.value) for each in item.value)
     words = words if any(words) else ()
     parsed = read_command(words, _launch_number(entries.get("launch")), JOB_VARIABLES if for_job else {})
-    parsed = with_file_request(parsed, folder)
-    return replace(root, value=missing_keys(entries, command_keys(parsed).items())), parsed
+    parsed = add_file_request(parsed, folder)
+    return replace(root, value=merge_command_keys(entries, list_command_keys(parsed).items())), parsed
 
 
 def _launch_number(item: YamlNode | None) -> int | None:
@@ -132,7 +132,7 @@ def _validated(
 ) -> RunConfig:
     """Return the run config of a tree, overridden and judged; a script that is sent lies in `folder`."""
     overrides = overrides or Overrides()
-    root = override(root, overrides, mistakes)
+    root = apply_overrides(root, overrides, mistakes)
     root, command = _with_command(root, folder, for_job=overrides.for_job)
     if command is not None and not overrides.is_plan:
         require_values(command)
@@ -198,16 +198,16 @@ def _job(
     engine = data.pop("engine", "auto")
     data["engine"] = None if engine == "auto" else ENGINES[engine].traits
     if command is not None:
-        data |= job_fields(command)
+        data |= collect_job_fields(command)
     data |= read_accelerate_fields(
         data.pop("accelerate_config", None),
         command.kept if command is not None else (),
         folder=folder,
         given=data,
     )
-    data.setdefault("deepspeed", argument_config(data["args"], folder))
+    data.setdefault("deepspeed", read_argument_config(data["args"], folder))
     if data["deepspeed"] is None and data.get("script"):
-        data["deepspeed"] = script_config(here or folder / data["script"], data["script"], data["args"])
+        data["deepspeed"] = read_script_config(here or folder / data["script"], data["script"], data["args"])
     return Job(name=name, **data)
 
 
@@ -216,7 +216,7 @@ def _judge_together(root: YamlNode, data: dict[str, Any], mistakes: ConfigIssues
     entries = cast("dict[str, YamlNode]", root.value)
     names = tuple(row.name for row in CONFIG_KEYS)
     # A misspelt key is reported; nothing that lacks because of it is another mistake.
-    meant = {*entries, *(nearest(key, names) for key in entries if key not in names)}
+    meant = {*entries, *(find_nearest(key, names) for key in entries if key not in names)}
     _judge_program(root, entries, meant, mistakes)
     if "launch" in entries and "command" not in meant:
         mistakes.add(entries["launch"], "only for a command: it chooses one of several commands of its text")

@@ -40,7 +40,7 @@ from launcher.config.value_types import (
     is_called,
 )
 from launcher.config.via_options import VIA
-from launcher.config.yaml_tree import YamlNode, hint_nearest, nearest
+from launcher.config.yaml_tree import YamlNode, find_nearest, hint_nearest
 from launcher.engines.base import SELECTABLE
 from launcher.error_codes import list_host_codes
 from preflight.job import DEFAULT_MAIN_PORT
@@ -109,7 +109,7 @@ def _elsewhere_than_on_top(name: str) -> str:
     """Return where a key belongs that is unknown at the top of hosts.yaml; it may be a host's name."""
     names = tuple(key.name for key in INVENTORY_KEYS)
     hosts = f"; expected one of {', '.join(names)}; a host is written below hosts:"
-    return _elsewhere(name) or ("" if nearest(name, names) else hosts)
+    return _elsewhere(name) or ("" if find_nearest(name, names) else hosts)
 
 
 HOST_KEYS: tuple[Field, ...] = (

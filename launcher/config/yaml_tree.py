@@ -110,11 +110,11 @@ class ConfigIssues:
 
 def hint_nearest(word: str, choices: tuple[str, ...]) -> str:
     """Return `; did you mean "x"?` for the choice that is spelled most like `word`, or an empty string."""
-    near = nearest(word, choices)
+    near = find_nearest(word, choices)
     return f'; did you mean "{near}"?' if near else ""
 
 
-def nearest(word: str, choices: tuple[str, ...]) -> str:
+def find_nearest(word: str, choices: tuple[str, ...]) -> str:
     """Return the choice that is spelled most like `word`, or an empty string."""
     whole = {choice.lower(): choice for choice in reversed(choices)}
     lowered = {

@@ -28,7 +28,7 @@ def open_exchange(
     """
     mode = str(document["mode"])
     words = str(document.get("run_id") or document.get("name") or "-")
-    stream = connection.start(protocol.command(entry.python, mode, words))
+    stream = connection.start(protocol.build_supervisor_argv(entry.python, mode, words))
     try:
         stream.write(protocol.request(document))
         reader = protocol.FrameReader()

@@ -67,7 +67,7 @@ def find_root_cause(failures: Iterable[Failure]) -> Failure | None:
     )
 
 
-def out_of_memory(kills: Mapping[str, Any] | None, code: int | None) -> tuple[str, str]:
+def explain_oom(kills: Mapping[str, Any] | None, code: int | None) -> tuple[str, str]:
     """Return how a SIGKILL is reported, and the evidence, when the kernel has just counted a kill for memory.
 
     `kills` is the host's event; the count of the run's own group means the run, the host's anything on it.

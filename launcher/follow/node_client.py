@@ -175,7 +175,7 @@ class NodeClient(threading.Thread):
         self._put(last)
 
     def _first(self) -> None:
-        argv = protocol.command(self._node.python, "start", self._run_id)
+        argv = protocol.build_supervisor_argv(self._node.python, "start", self._run_id)
         assert self._start_request is not None  # noqa: S101 - run() has asked
         try:
             self._start_over_any(argv, self._start_request())
@@ -216,7 +216,7 @@ class NodeClient(threading.Thread):
                 return
             try:
                 with self._open_connection() as connection:
-                    argv = protocol.command(self._node.python, "follow", self._run_id)
+                    argv = protocol.build_supervisor_argv(self._node.python, "follow", self._run_id)
                     known = {"ends": self.offsets.ends, **self.options}
                     body = protocol.follow_request(self._run_id, self.offsets.on_host, **known)
                     self._converse(connection, argv, body, self._on_follow)

@@ -41,7 +41,7 @@ class Frame:
     data: bytes
 
 
-def command(python: str, mode: str, run_id: str) -> tuple[str, ...]:
+def build_supervisor_argv(python: str, mode: str, run_id: str) -> tuple[str, ...]:
     """Return the argv that runs the supervisor's source from stdin; the words at the end are for `ps`."""
     return build_bootstrap_argv(python, "gpulaunch-supervisor", mode, run_id)
 

@@ -22,7 +22,7 @@ from launcher.follow.events import (
     StartRefused,
     Tick,
 )
-from launcher.follow.failures import Failure, find_root_cause, out_of_memory
+from launcher.follow.failures import Failure, explain_oom, find_root_cause
 from launcher.follow.guard_reports import STOP_EXIT, GuardReports, GuardStop
 from launcher.follow.idle_hosts import IdleHosts
 from launcher.follow.node_status import Nodes
@@ -284,7 +284,7 @@ class RunState:
             return
         if code is None and not self._ranks.has_exception(rank):
             return  # the launcher saw it end and will say how
-        killed, oom = out_of_memory(self._oom_before(report), code)
+        killed, oom = explain_oom(self._oom_before(report), code)
         failure = self._ranks.build_failure(report, rank, code, killed, oom)
         failure = replace(failure, oom_counted=report.fields.get("oom_counted") is True)
         if not self.stopping:
@@ -296,7 +296,7 @@ class RunState:
         self.nodes[report.host].launcher_ended = True
         if code == 0 or self.stopping:
             return
-        killed, oom = out_of_memory(self._oom_before(report), code)
+        killed, oom = explain_oom(self._oom_before(report), code)
         what = f"the launcher on {report.host} {killed or describe_exit_code(code)}"
         counted = report.fields.get("oom_counted") is True
         failure = Failure(report.host, report.at, None, code, what, kernel_oom=oom, oom_counted=counted)

@@ -12,7 +12,7 @@ from launcher.host_checks.evaluation import evaluate_facts
 from launcher.host_checks.merged_findings import merge_findings
 from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.host_checks.render_json import encode_host, encode_merged_finding
-from launcher.host_checks.render_text import summary
+from launcher.host_checks.render_text import summarize_host
 from launcher.host_checks.result import PreflightResult
 from launcher.remote.agent import GatherResult
 from launcher.terminal.output import echo, echo_json_text
@@ -35,7 +35,7 @@ class TextAnswers:
     def host_done(self, entry: HostEntry, result: HostFacts | GpulaunchError) -> None:
         """Take one host's answer; called as it comes."""
         if isinstance(result, HostFacts):
-            said = f"answered  {entry.name}: {summary(result)}"
+            said = f"answered  {entry.name}: {summarize_host(result)}"
         else:
             said = f"unusable  {entry.name}: {result.code}"  # the report says why, and what to do
             self._codes[result.code] += 1

@@ -246,11 +246,11 @@ def _notable(findings: Iterable[Finding]) -> bool:
 
 def _quiet_lines(result: PreflightResult, quiet: list[str]) -> Iterator[StyledLine]:
     """Say "fine" once for hosts that look the same."""
-    for text, names in group_alike((summary(result.facts[name]), name) for name in quiet).items():
+    for text, names in group_alike((summarize_host(result.facts[name]), name) for name in quiet).items():
         yield [_label("pass"), ("", f" {fold_hosts(names)}: {text}")]
 
 
-def summary(facts: HostFacts) -> str:
+def summarize_host(facts: HostFacts) -> str:
     """Return "2x NVIDIA L40S, driver 595.80, torch 2.13.0, accelerate 1.15.0" of one host."""
     parts = []
     if facts.known_gpus:
@@ -350,7 +350,7 @@ def _label(word: str) -> Span:
 
 def _fact_lines(facts: HostFacts) -> Iterator[str]:
     """Yield what was read on one host, for -v."""
-    yield sanitize(f"{facts.host}: {summary(facts)}", keep_lines=False)
+    yield sanitize(f"{facts.host}: {summarize_host(facts)}", keep_lines=False)
     if not isinstance(facts.identity, Missing):
         who = facts.identity
         place = f", in {who.container}" if who.container else ""

@@ -36,9 +36,7 @@ _LOST = re.compile(r"\S+: GPU \S+ is claimed by ")
 _CHANGES = re.compile(r"[\d.]+ (?:GiB|s|min|h|d)\b")  # a change of ages and sizes alone is not printed
 
 
-def busy_findings(
-    facts: HostFacts, entry: HostEntry, job: Job, ignore: frozenset[str]
-) -> tuple[Finding, ...]:
+def find_busy(facts: HostFacts, entry: HostEntry, job: Job, ignore: frozenset[str]) -> tuple[Finding, ...]:
     """Return why this host has not enough free GPUs for the job: the preflight's own findings. Pure.
 
     A pasted command that says how many ranks it wants is given fewer when only those are free; one that
@@ -52,7 +50,7 @@ def busy_findings(
     return tuple(each for each in found if is_busy(each) and blocks_launch(each))
 
 
-def wanted_gpus(facts: HostFacts, entry: HostEntry, job: Job) -> tuple[str, ...]:
+def list_wanted_gpus(facts: HostFacts, entry: HostEntry, job: Job) -> tuple[str, ...]:
     """Return the UUIDs of the GPUs that the job may use on a host."""
     candidates = select_gpus(facts, job, entry.gpus).candidates
     known = [gpu.uuid for gpu in facts.known_gpus if gpu.index in candidates]
@@ -149,7 +147,9 @@ class GpuWait(Closing):
             if self._queue is None:
                 if len(look.facts) < len(entries):
                     return
-                gpus = {each.name: wanted_gpus(look.facts[each.name], each, self._job) for each in entries}
+                gpus = {
+                    each.name: list_wanted_gpus(look.facts[each.name], each, self._job) for each in entries
+                }
                 self._queue = WaitQueue(entries, gpus, self._launch.connections, self._launch.job.name)
             settled = time.monotonic() + SETTLE_S + len(entries)
             while not self.has_turn and not self._queue.lines() and time.monotonic() < settled:
@@ -200,7 +200,7 @@ class GpuWait(Closing):
         )
         for entry in launch.entries:
             if entry.name in facts:
-                found = busy_findings(facts[entry.name], entry, self._job, launch.preflight.ignore)
+                found = find_busy(facts[entry.name], entry, self._job, launch.preflight.ignore)
                 lines += [f"{entry.name} {each.subject}: {each.message}" for each in found]
         return _Look(facts, tuple(lines), self._job.wants_gpus)
 

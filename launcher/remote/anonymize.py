@@ -24,7 +24,7 @@ _LAUNCH_NUMBERS = frozenset(
 )
 
 
-def anonymize(facts: dict[str, Any]) -> dict[str, Any]:
+def anonymize_facts(facts: dict[str, Any]) -> dict[str, Any]:
     """Return a copy without names of users and hosts, paths, UUIDs, addresses, arguments, script text."""
     masked = _Mask(facts).value(facts, "")
     if isinstance(masked.get("script"), dict) and "text" in masked["script"]:

@@ -12,7 +12,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from launcher.remote.program_source import bare_text
+from launcher.remote.program_source import strip_docstrings
 
 PACK_NAME = "client.pack"
 _TOP = Path(__file__).parents[2]
@@ -43,7 +43,7 @@ def _files() -> Iterator[tuple[str, str]]:
         for path in sorted((_TOP / wing).rglob("*.py")):
             name = path.relative_to(_TOP).as_posix()
             if not any(name == out or name.startswith(f"{out}/") for out in _LEFT_OUT):
-                yield name, bare_text(path) if wing == "launcher" else path.read_text(encoding="utf-8")
+                yield name, strip_docstrings(path) if wing == "launcher" else path.read_text(encoding="utf-8")
     found = find_spec("yaml")
     if found is None or found.origin is None:
         raise AssertionError("PyYAML is a dependency")

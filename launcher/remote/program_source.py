@@ -86,37 +86,41 @@ def bundle(name: str, door: Path, modules: Iterable[Path]) -> bytes:
     `modules` are the other files of the program, below the folder of `door`; relative imports reach them.
     Shared modules lie above that folder locally and in it on the host, where they are a level nearer.
     """
-    main, folder = bare_text(door), door.parent
+    main, folder = strip_docstrings(door), door.parent
     sources = {
-        ".".join(path.relative_to(folder).with_suffix("").parts).removesuffix(".__init__"): bare_text(path)
+        ".".join(path.relative_to(folder).with_suffix("").parts).removesuffix(".__init__"): strip_docstrings(
+            path
+        )
         for path in modules
     }
     wanted = {found[3] for text in (main, *sources.values()) for found in _SHARED_IMPORT.finditer(text)}
     if wanted and folder != _ON_HOST:
-        main = with_shared_nearer(main)
-        sources = {name: with_shared_nearer(text) for name, text in sources.items()}
-    sources |= {name: bare_text(_ON_HOST / f"{name}.py") for name in sorted(wanted)}
+        main = rebase_shared(main)
+        sources = {name: rebase_shared(text) for name, text in sources.items()}
+    sources |= {name: strip_docstrings(_ON_HOST / f"{name}.py") for name in sorted(wanted)}
     probes = {found[2] for text in (main, *sources.values()) for found in _PROBE_IMPORT.finditer(text)}
-    main = with_probes_near(main, name)
-    sources = {name: with_probes_near(text, name) for name, text in sources.items()}
-    sources |= {name: bare_text(_TOP / "preflight" / "probes" / f"{name}.py") for name in sorted(probes)}
-    ahead = bare_text(_ON_HOST / "loader.py")
+    main = rebase_probes(main, name)
+    sources = {name: rebase_probes(text, name) for name, text in sources.items()}
+    sources |= {
+        name: strip_docstrings(_TOP / "preflight" / "probes" / f"{name}.py") for name in sorted(probes)
+    }
+    ahead = strip_docstrings(_ON_HOST / "loader.py")
     # A traceback shows the line of each call: this one has to be short.
     return f"{ahead}\n\nTEXTS = {main!r}, {sources!r}\nbegin({name!r}, *TEXTS, globals())\n".encode()
 
 
-def with_shared_nearer(text: str) -> str:
+def rebase_shared(text: str) -> str:
     """Return a module's text with the shared modules imported from one package lower."""
     return _SHARED_IMPORT.sub(r"\1\2\3 import ", text)
 
 
-def with_probes_near(text: str, module: str) -> str:
+def rebase_probes(text: str, module: str) -> str:
     """Return a module's text with modules of the agent imported from the top of its own program."""
     dots = "." * (1 + module.count("."))
     return _PROBE_IMPORT.sub(rf"\1{dots}\2 import ", text)
 
 
-def bare_text(path: Path) -> str:
+def strip_docstrings(path: Path) -> str:
     """Return a module's text without docstrings, a fifth of what would be sent; lines keep their numbers."""
     text = path.read_text(encoding="utf-8")
     return _DOCSTRING.sub(lambda match: f'{match[1]}""' + "\n" * match[0].count("\n"), text)

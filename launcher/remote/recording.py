@@ -8,7 +8,7 @@ from typing import Any
 
 from launcher.errors import BadInput
 from launcher.local.gzip_data import MAX_BYTES, DamagedGzipError, decompress_gzip
-from launcher.remote.anonymize import anonymize
+from launcher.remote.anonymize import anonymize_facts
 from launcher.version import read_version
 from preflight import regex as re
 from preflight.checks.finding import Finding
@@ -30,7 +30,7 @@ def record_json(facts: HostFacts, findings: tuple[Finding, ...], *, masked: bool
         "gpulaunch": read_version(),
         "masked": masked,
         "findings": [[finding.code, finding.severity.value, finding.subject] for finding in findings],
-        "facts": anonymize(data) if masked else data,
+        "facts": anonymize_facts(data) if masked else data,
     }
 
 

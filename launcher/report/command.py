@@ -42,7 +42,7 @@ class Correction:
         )
 
 
-def correction(parsed: ParsedCommand, plan: Plan) -> Correction:
+def build_correction(parsed: ParsedCommand, plan: Plan) -> Correction:
     """Return what the plan makes of a command's owned options. Everything else stays as it was typed."""
     words: list[str | None] = list(parsed.words)
     edits: list[Change] = []
@@ -80,7 +80,7 @@ def _interpreters(parsed: ParsedCommand, plan: Plan) -> Iterator[str]:
 
 def render_command(parsed: ParsedCommand, plan: Plan, *, show_secrets: bool = False) -> Iterator[str]:
     """Yield both lines and what was changed from one to the other, for people."""
-    found = correction(parsed, plan)
+    found = build_correction(parsed, plan)
     shown = found if show_secrets else found.redacted
     yield sanitize(f"command:  {shlex.join(shown.pasted)}", keep_lines=False)
     if found.launched != found.pasted:
@@ -93,13 +93,13 @@ def render_command(parsed: ParsedCommand, plan: Plan, *, show_secrets: bool = Fa
 
 def without_edits(parsed: ParsedCommand, plan: Plan) -> Plan:
     """Return the plan without the changes that `render_command` has printed."""
-    edits = set(correction(parsed, plan).edits)
+    edits = set(build_correction(parsed, plan).edits)
     return replace(plan, changes=tuple(change for change in plan.changes if change not in edits))
 
 
 def encode_command(parsed: ParsedCommand, plan: Plan, *, show_secrets: bool = False) -> dict[str, Any]:
     """Return both lines and the edits as plain JSON types."""
-    found = correction(parsed, plan)
+    found = build_correction(parsed, plan)
     found = found if show_secrets else found.redacted
     return {
         "launcher": parsed.launcher,

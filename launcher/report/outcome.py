@@ -13,7 +13,7 @@ from launcher.onhost.exit_status import describe_exit_code
 from launcher.planning.plan import Plan
 from launcher.report.diagnosis import encode_diagnosis
 from launcher.report.diagnosis import render_diagnosis as diagnosis_text
-from launcher.report.plan import change_text, redacted
+from launcher.report.plan import change_text, redact_plan
 from launcher.report.restarts import encode_restarts, render_restarts
 from launcher.report.stacks import encode_hang
 from launcher.report.usage import encode_usage, render_usage
@@ -28,7 +28,7 @@ _FEW_HOSTS = 4
 
 def render_launch(plan: Plan, where: str) -> Iterator[str]:
     """Yield what is about to start, and every value that was corrected."""
-    for change in redacted(plan).changes:
+    for change in redact_plan(plan).changes:
         yield change_text(change)
     ranks = count_noun(plan.world_size, "rank")
     port = f", main port {plan.main_port}" if plan.opens_port else ""

@@ -31,14 +31,14 @@ def render_plan(plan: Plan, *, show_secrets: bool = False, verbose: bool = False
     """
     groups = _alike_nodes(plan.nodes)
     shown = replace(plan, nodes=tuple(group[0] for group in groups))
-    shown = shown if show_secrets else redacted(shown)
+    shown = shown if show_secrets else redact_plan(shown)
     lines = _lines(shown, groups, plan.world_size, verbose=verbose or show_secrets)
     return "\n".join(sanitize(line, keep_lines=False) for line in lines) + "\n"
 
 
 def encode_plan(plan: Plan, *, show_secrets: bool = False) -> dict[str, Any]:
     """Return the plan as plain JSON types, schema gpulaunch.plan/1. Secrets are hidden, unless asked for."""
-    plan = plan if show_secrets else redacted(plan)
+    plan = plan if show_secrets else redact_plan(plan)
     data: dict[str, Any] = {
         "schema": PLAN_SCHEMA,
         "run_id": plan.run_id,
@@ -57,7 +57,7 @@ def encode_plan(plan: Plan, *, show_secrets: bool = False) -> dict[str, Any]:
     return data
 
 
-def redacted(plan: Plan) -> Plan:
+def redact_plan(plan: Plan) -> Plan:
     """Return the plan as it may be shown and kept: without secrets, by their names and by their look."""
     return replace(
         plan,
@@ -88,7 +88,7 @@ def change_text(change: Change) -> str:
     return f"{change.field} {old} -> {new}: {change.why}"
 
 
-def command_text(node: NodePlan) -> str:
+def format_command(node: NodePlan) -> str:
     """Return the node's command for a shell; `$RUN_DIR` is its run directory on the host."""
     env = [f"{name}={_quote(value)}" for name, value in sorted(node.env.items())]
     return " ".join([*env, _command(node)])
@@ -164,7 +164,7 @@ def _node_lines(node: NodePlan, *, verbose: bool) -> Iterator[str]:
             yield f"  {rank}: GPU {slot.gpu_index} {slot.gpu_name} {slot.gpu_uuid}"
     if node.ranks.single_gpu_visible:
         yield "  each rank sees its own GPU only"
-    yield f"  $ {command_text(node) if verbose else _command(node)}"
+    yield f"  $ {format_command(node) if verbose else _command(node)}"
     yield from (f"  {note}" for note in node.notes)
     if verbose:
         yield f"  removed from the environment: {' '.join(node.unset)}"
@@ -177,7 +177,7 @@ def _encode_node(node: NodePlan) -> dict[str, Any]:
     data: dict[str, Any] = encode(node)
     data["env"] = dict(sorted(node.env.items()))
     data["files"] = dict(node.files)
-    data["command"] = command_text(node)
+    data["command"] = format_command(node)
     return data
 
 

@@ -33,13 +33,13 @@ class Trend:
         """Return "▃▅▆ 690 to 705 in 2 measurements since 2026-11-12"."""
         levels = _ASCII_LEVELS if ascii_only else _LEVELS
         low, high = min(self.values), max(self.values)
-        marks = "".join(levels[round(share * (len(levels) - 1))] for share in shares(self.values))
+        marks = "".join(levels[round(share * (len(levels) - 1))] for share in scale_values(self.values))
         former = len(self.days)
         times = f"{former} measurement{'s' * (former != 1)} since {self.days[0]}"
         return f"{marks} {low:.4g} to {high:.4g}, {times}"
 
 
-def shares(values: Sequence[float]) -> list[float]:
+def scale_values(values: Sequence[float]) -> list[float]:
     """Return each value's place between the least (0) and the largest (1), 0.5 for equal ones."""
     low, high = min(values), max(values)
     return [(value - low) / (high - low) if high > low else 0.5 for value in values]

@@ -76,7 +76,7 @@ def restart(run_dir: Path, place: Path, text: str) -> dict[str, Any]:
     """Decide and restart as the order says; return what became of it."""
     spec = json.loads((run_dir / "spec.json").read_text())
     order = read_order(text, [spec.get("restart")])
-    means = context(order, place)
+    means = build_context(order, place)
     found, to = means.find(run_dir.name)
     outcome = AttachedRun(to, means.screen, run=found, options=means.follow).follow()
     if outcome is None:
@@ -100,7 +100,7 @@ def _carry_on(loop: RestartLoop, outcome: Outcome, hold: "KeeperHold") -> dict[s
     return {"state": "ended", "why": why}
 
 
-def context(order: RestartOrder, place: Path) -> FollowContext:
+def build_context(order: RestartOrder, place: Path) -> FollowContext:
     """Return how starts are found and made on this host, whatever other machines call it."""
     entry = order.entries[0]
 

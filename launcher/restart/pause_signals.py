@@ -34,7 +34,7 @@ def describe_ctrl_c(follow: FollowOptions, *, is_kept: bool) -> str:
     return "leaves that to others" if follow.choose is choose_detach else "asks: stop, detach or stay"
 
 
-def interrupt(outcome: Outcome, by: str) -> Outcome:
+def interrupt_outcome(outcome: Outcome, by: str) -> Outcome:
     """Return how a run ended that is not started again because a signal stopped it."""
     why = f"{by} before the next start"
     return replace(outcome, verdict="interrupted", exit_code=ExitCode.INTERRUPTED, why=why)

@@ -66,7 +66,7 @@ class RestartOrder:
     ) -> LaunchRequest:
         """Return the launch as the first client made it, on hosts reached in these ways."""
         return LaunchRequest(
-            entries=tuple(map(with_connection_of, self.entries, entries)),
+            entries=tuple(map(take_connection, self.entries, entries)),
             job=self.job,
             connections=connections,
             preflight=PreflightOptions(
@@ -77,7 +77,7 @@ class RestartOrder:
         )
 
 
-def with_connection_of(entry: HostEntry, way: HostEntry) -> HostEntry:
+def take_connection(entry: HostEntry, way: HostEntry) -> HostEntry:
     """Return a host of an order as this client reaches it."""
     return replace(
         entry,
@@ -102,7 +102,7 @@ def build_spec(order: RestartOrder, *, after: str) -> RestartSpec:
         "after": after,
         "resumed_from": order.history.resumed_from,
         "changes": [redact_text(change) for change in order.history.changes],
-        "digest": digest(text),
+        "digest": digest_order(text),
         "python": sys.executable if all(entry.is_local for entry in order.entries) else "",
     }
     return RestartSpec(known, text)
@@ -113,7 +113,7 @@ def _known_start(start: StartRecord) -> Any:
     return encode(replace(start, why=redact_text(start.why), changes=changes))
 
 
-def digest(text: str) -> str:
+def digest_order(text: str) -> str:
     """Return what every host keeps of an order."""
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -125,7 +125,7 @@ def read_order(text: object, known: Iterable[object]) -> RestartOrder:
     """
     if not isinstance(text, str):
         raise BadInput("the host has not sent what a restart needs")
-    own = digest(text)
+    own = digest_order(text)
     if any(not isinstance(each, Mapping) or each.get("digest") != own for each in known):
         raise BadInput("the hosts do not agree on what was launched; it is not started again")
     try:
@@ -135,7 +135,7 @@ def read_order(text: object, known: Iterable[object]) -> RestartOrder:
         raise BadInput(f"what the host has kept for a restart cannot be read: {words}") from None
 
 
-def known_history(known: object, stop_reason: str) -> RestartHistory | None:
+def parse_history(known: object, stop_reason: str) -> RestartHistory | None:
     """Return the earlier starts of a run by the spec.json of its main host; None where it had no restarts."""
     if not isinstance(known, Mapping):
         return None

@@ -160,7 +160,7 @@ class RestartLoop(Closing):
             self._screen.notify(pause_signals.describe_next(outcome))
             return self.end(replace(outcome, verdict="detached", exit_code=0), NoRestart(f"left by {by}"))
         self._leave_ended(by)
-        return self.end(pause_signals.interrupt(outcome, by), NoRestart(f"stopped by {by}"))
+        return self.end(pause_signals.interrupt_outcome(outcome, by), NoRestart(f"stopped by {by}"))
 
     def _leave_ended(self, by: str) -> None:
         """Have no start follow the last one, also where this client has not got the right to say so."""

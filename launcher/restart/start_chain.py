@@ -17,7 +17,7 @@ from launcher.restart.context import RestartContext
 from launcher.restart.decision import NoRestart, classify_failure
 from launcher.restart.pause_signals import describe_next
 from launcher.restart.restart_lock import OtherStart, RestartHold, take_hold
-from launcher.restart.restart_order import RestartOrder, build_start_record, known_history, read_order
+from launcher.restart.restart_order import RestartOrder, build_start_record, parse_history, read_order
 from launcher.restart.restarter import RestartLoop
 from launcher.runs.access import KnownHosts, RunAccess, access_run
 from launcher.runs.attach import AttachedRun
@@ -76,7 +76,7 @@ def _following(
 
     Raises HostError where its host no longer says whether the run continues.
     """
-    history = known_history(found.spec.get("restart"), "")
+    history = parse_history(found.spec.get("restart"), "")
     if history is None or outcome.verdict in ("finished", "detached"):
         return _with_history(outcome, found, "")
     try:
@@ -96,7 +96,7 @@ def _following(
 def _with_history(outcome: Outcome, found: RemoteRun, why: str) -> Outcome:
     """Return it with the starts before it, by the word of its main host."""
     known = found.spec.get("restart")
-    history = known_history(known, why)
+    history = parse_history(known, why)
     if known is None or history is None:
         return outcome
     resumed_from = str(known.get("resumed_from") or "")

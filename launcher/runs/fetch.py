@@ -235,7 +235,7 @@ def fetch_host(
     request = {"mode": "fetch", "run_id": run_id, "output": output, **chosen, **receiver.missing()}
     try:
         with open_entry(entry) as connection:
-            stream = connection.start(protocol.command(entry.python, "fetch", run_id))
+            stream = connection.start(protocol.build_supervisor_argv(entry.python, "fetch", run_id))
             try:
                 stream.write(protocol.request(request))
                 _receive(entry.name, stream, receiver, expect)

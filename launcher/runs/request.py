@@ -27,7 +27,7 @@ def send_request(
 ) -> dict[str, Any]:
     """Return the answer to one request. Raises RequestDenied by the host, HostError without an answer."""
     mode = str(document["mode"])
-    argv = protocol.command(python, mode, str(document.get("run_id", "-")))
+    argv = protocol.build_supervisor_argv(python, mode, str(document.get("run_id", "-")))
     try:
         done = connection.run(
             argv, stdin=protocol.request(document), timeout_s=timeout_s, is_whole=protocol.has_answer

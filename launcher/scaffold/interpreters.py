@@ -83,7 +83,7 @@ def list_interpreters(
                     answer = _call(connection, entry.python, entry)
                 except PythonNotFound as failure:
                     answer = _call(connection, _search(connection, failure), entry)
-        return environments_in(answer, entry.name)
+        return parse_environments(answer, entry.name)
 
     return fanout(one, entries, width=width, on_slow=name_slow_hosts)
 
@@ -120,7 +120,7 @@ def _call(connection: Connection, python: str, entry: HostEntry) -> dict[str, An
     return rpc.call(connection, python, "find_interpreters", request, name=_NAME, timeout_s=_ANSWER_S)
 
 
-def environments_in(answer: Mapping[str, Any], host: str) -> tuple[PythonEnvironment, ...]:
+def parse_environments(answer: Mapping[str, Any], host: str) -> tuple[PythonEnvironment, ...]:
     """Return what launcher/onhost/find_interpreters.py has answered. Raises AgentProtocolError."""
     names = ("path", "python", "torch", "accelerate", "transformers")
     try:

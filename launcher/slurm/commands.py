@@ -64,20 +64,20 @@ def run_slurm(
     except CommandTimedOut:
         raise SlurmSilent(f"{argv[0]} has not answered within {timeout_s:g} s", _PING) from None
     if done.exit_status == _ABSENT:
-        raise missing_command_error(argv[0])
+        raise explain_missing_command(argv[0])
     if done.exit_status:
-        said = last_words(done.stderr or done.stdout) or f"exit status {done.exit_status}"
+        said = strip_command_name(done.stderr or done.stdout) or f"exit status {done.exit_status}"
         fix = next((fix for words, fix in _REMEDIES if words in said.lower()), "")
         raise (SlurmSilent if fix == _PING else SlurmError)(f"{argv[0]}: {said}", fix)
     return done.stdout.decode("utf-8", "replace")
 
 
-def missing_command_error(name: str) -> BadInput:
+def explain_missing_command(name: str) -> BadInput:
     """Return the error for a command of Slurm that is not on the PATH."""
     return BadInput(f"the PATH has no command {name}", _NO_SLURM)
 
 
-def last_words(output: bytes) -> str:
+def strip_command_name(output: bytes) -> str:
     """Return the last lines of what a command of Slurm said, without its name before each."""
     lines = [line.strip() for line in _PREFIX.sub("", sanitize(output)).splitlines() if line.strip()]
     return one_line("; ".join(lines[-3:]), 300)

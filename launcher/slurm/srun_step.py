@@ -8,7 +8,7 @@ from launcher.config.inventory import HostEntry, Inventory, find_local_python
 from launcher.config.local_entries import CUDA_VISIBLE_DEVICES, parse_visible_devices
 from launcher.errors import BadInput, HostError, StepEnded
 from launcher.remote.program_source import build_bootstrap_argv, compress_program, read_program_source
-from launcher.slurm.commands import missing_command_error
+from launcher.slurm.commands import explain_missing_command
 from launcher.slurm.job_notice import JobNotice
 from launcher.slurm.jobs import Allocation, list_usable_nodes
 from launcher.transports.base import Connection
@@ -84,7 +84,7 @@ class StepHosts:
             try:
                 step.start()
             except FileNotFoundError:
-                raise missing_command_error("srun") from None
+                raise explain_missing_command("srun") from None
             self._step = step
             return step
 

@@ -58,7 +58,7 @@ class LeftOut:
         is_excluded = self.rule.startswith(_EXCLUDE)  # by the user's own word, which counts more
         if self.size is not None and self.size <= room and not is_excluded:
             paths = [*dict.fromkeys((*include, self.top))]
-            value = json.dumps(paths, ensure_ascii=False) if len(paths) > 1 else yaml_word(self.top)
+            value = json.dumps(paths, ensure_ascii=False) if len(paths) > 1 else quote_yaml(self.top)
             return f"gpulaunch run ... --set sync.include={quote_path(value)}"
         here = "./" if root == Path.cwd() else f"{root}/./"  # no option, and no host: -x, a:b
         return format_rsync("-aR", here + self.top, host, f"{target}/")
@@ -81,7 +81,7 @@ class LeftOut:
         return f"{one_line(self.top, 120)} ({size})"
 
 
-def yaml_word(text: str) -> str:
+def quote_yaml(text: str) -> str:
     """Return what stands for this text in a run config; quotes of a shell would become a part of it."""
     return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
 
@@ -147,7 +147,7 @@ def list_inputs(script: str, args: Sequence[str], subdirectory: str, output: str
     )
 
 
-def writes_there(root: Path, place: str) -> bool:
+def is_write(root: Path, place: str) -> bool:
     """Whether a line of a script, "train.py:12", writes by its look: what it names need not be sent.
 
     The place is of a log and untrusted: no device, no pipe and nothing outside the tree is read.

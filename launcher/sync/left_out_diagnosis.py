@@ -12,7 +12,7 @@ from typing import Any
 from launcher import safe_json
 from launcher.config.sync_options import MAX_MIB
 from launcher.errors import SyncFailed
-from launcher.sync.left_out import find_left_out, writes_there
+from launcher.sync.left_out import find_left_out, is_write
 from launcher.text import one_line
 from preflight import regex as re
 from preflight.diagnosis.result import Cause, Diagnosis
@@ -54,7 +54,7 @@ def _with_left_out(cause: Cause, source: Mapping[str, Any], start: str, login: s
     root = Path(source["from"])
     if not isinstance(target, str) or not target:
         return cause
-    if writes_there(root, posixpath.relpath(posixpath.join(target, cause.location), target)):
+    if is_write(root, posixpath.relpath(posixpath.join(target, cause.location), target)):
         return cause
     cwd = start if start.startswith("/") else _below(target, start.removeprefix("~"))
     for match in (match for each in cause.evidence for match in _PATHS.finditer(each.text)):

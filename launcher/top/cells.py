@@ -32,12 +32,12 @@ def draw_bar(percent: float | None, width: int) -> str:
     return (_FULL * full + (_PARTS[part] if part else "")).ljust(width)
 
 
-def percent(value: float | None) -> str:
+def format_percent(value: float | None) -> str:
     """Return a whole percentage, "?" where it is not known."""
     return "?" if value is None else f"{value:.0f}%"
 
 
-def memory_percent(gpu: GpuView) -> float | None:
+def calculate_memory_percent(gpu: GpuView) -> float | None:
     """Return the share of its memory that is used."""
     if gpu.used_mib is None or not gpu.total_mib:
         return None
@@ -73,17 +73,17 @@ def format_throttle(gpu: GpuView) -> tuple[str, bool]:
 
 def is_nearly_full(gpu: GpuView) -> bool:
     """Return whether hardly any memory is left."""
-    return (memory_percent(gpu) or 0.0) >= _ALARM
+    return (calculate_memory_percent(gpu) or 0.0) >= _ALARM
 
 
-def holder(gpu: GpuView) -> tuple[str, str, str, str]:
+def describe_holder(gpu: GpuView) -> tuple[str, str, str, str]:
     """Return (user, age, class, command) of who holds a GPU first; the command counts the others."""
     if not gpu.holders:
         return _nobody(gpu)
     first, *others = gpu.holders
     more = f" and {len(others)} more" if others else ""
     age = "" if first.age_s is None else round_duration(first.age_s)
-    return one_line(first.user, 32) or "?", age, kind(first), one_line(first.command, 120) + more
+    return one_line(first.user, 32) or "?", age, format_kind(first), one_line(first.command, 120) + more
 
 
 def _nobody(gpu: GpuView) -> tuple[str, str, str, str]:
@@ -95,7 +95,7 @@ def _nobody(gpu: GpuView) -> tuple[str, str, str, str]:
     return ("", "", "?", "who holds it cannot be seen") if gpu.held is None else ("", "", "free", "")
 
 
-def kind(each: Holder) -> str:
+def format_kind(each: Holder) -> str:
     """Return the class of a process as clean-zombies names it."""
     return "?" if each.kind is None else each.kind.value
 
@@ -116,9 +116,9 @@ def describe_host(host: HostView) -> tuple[str, str]:
     if host.phase == "connecting":
         return "connecting ...", "dim"
     if host.phase == "lost":
-        return f"lost{age(host)}: {note}{_retry(host)}", "yellow"
+        return f"lost{format_age(host)}: {note}{_retry(host)}", "yellow"
     if host.phase == "silent":
-        return f"no answer{age(host)}", "yellow"
+        return f"no answer{format_age(host)}", "yellow"
     if host.gpus:
         return note, "yellow"
     return note or "no GPU", "dim" if note.startswith("no GPU") else "yellow"
@@ -130,7 +130,7 @@ def fold_cells(host: HostView) -> tuple[tuple[str, ...], str]:
     They are what is on how many GPUs, their mean use, memory, temperatures, throttling, users, and a note.
     """
     gpus = host.gpus
-    kinds = Counter("unknown" if kind == "?" else kind for kind in (holder(gpu)[2] for gpu in gpus))
+    kinds = Counter("unknown" if kind == "?" else kind for kind in (describe_holder(gpu)[2] for gpu in gpus))
     counts = "all free" if host.idle else ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
     busy = [gpu.busy_percent for gpu in gpus if gpu.busy_percent is not None]
     letters = "".join(
@@ -141,7 +141,7 @@ def fold_cells(host: HostView) -> tuple[tuple[str, ...], str]:
     worst = next((style for style in ("bold red", "yellow", "green") if style in styles), "")
     return (
         f"{counts}: {_models(gpus)}",
-        percent(sum(busy) / len(busy) if len(busy) == len(gpus) else None),
+        format_percent(sum(busy) / len(busy) if len(busy) == len(gpus) else None),
         _sum_of_memory(gpus),
         _degrees(gpus),
         letters,
@@ -169,7 +169,7 @@ def _degrees(gpus: Sequence[GpuView]) -> str:
     return f"{'-'.join(ends)} °C" if ends else ""
 
 
-def age(host: HostView) -> str:
+def format_age(host: HostView) -> str:
     """Return how old a host's last answer is, with a space in front."""
     return "" if host.age_s is None else f" for {round_duration(host.age_s)}"
 

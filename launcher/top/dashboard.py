@@ -17,7 +17,7 @@ from launcher.top.frame import (
     wrap_help,
 )
 from launcher.top.full_screen import FullScreen
-from launcher.top.key_actions import Action, Position, press, settle
+from launcher.top.key_actions import Action, Position, apply_key, settle
 from launcher.top.row_order import Row, build_rows
 from launcher.top.views import FleetView
 
@@ -100,7 +100,7 @@ class Dashboard:
 
     def _press(self, key: str) -> bool:
         """Take a key; return whether it ends the screen."""
-        self._position, action = press(self._position, key, self._rows, self._height())
+        self._position, action = apply_key(self._position, key, self._rows, self._height())
         if action is not None and action != "quit":
             self._act(action)
         return action == "quit"

@@ -43,7 +43,9 @@ class Position:
     options: RowOptions = field(default_factory=RowOptions)
 
 
-def press(position: Position, key: str, rows: Sequence[Row], height: int) -> tuple[Position, Action | None]:
+def apply_key(
+    position: Position, key: str, rows: Sequence[Row], height: int
+) -> tuple[Position, Action | None]:
     """Return the position after a key, and what the key asks for. `height`: rows that fit at once."""
     if key == "q" and position.page == "table":
         return position, "quit"

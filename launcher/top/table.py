@@ -125,12 +125,12 @@ def _row_cells(row: Row, *, wide: bool, run_width: int) -> dict[str, tuple[str, 
     if row.gpu is None:
         return {"HOST": (name, old)}
     gpu = row.gpu
-    user, age, kind, command = cells.holder(gpu)
+    user, age, kind, command = cells.describe_holder(gpu)
     letters, serious = cells.format_throttle(gpu)
-    share = cells.memory_percent(gpu)
+    share = cells.calculate_memory_percent(gpu)
     use = (
         f"{cells.draw_bar(gpu.busy_percent, _BAR)} " if wide else ""
-    ) + f"{cells.percent(gpu.busy_percent):>4}"
+    ) + f"{cells.format_percent(gpu.busy_percent):>4}"
     memory = (f"{cells.draw_bar(share, _BAR)} " if wide else "") + f"{cells.format_memory(gpu):>10}"
     return {
         "HOST": (name if row.leads else "", old),

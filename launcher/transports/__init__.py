@@ -32,9 +32,9 @@ def _dial(endpoint: Endpoint) -> socket.socket:
     from launcher.transports.ssh.dial import dial  # noqa: PLC0415 - as above
 
     def start(deliver: Callable[[socket.socket | BaseException], None]) -> None:
-        from launcher.transports.ssh.parallel_dial import dialler  # noqa: PLC0415 - asyncio, for many hosts only
+        from launcher.transports.ssh.parallel_dial import get_dialler  # noqa: PLC0415 - asyncio, for many hosts only
 
-        dialler().dial(endpoint, deliver)
+        get_dialler().dial(endpoint, deliver)
 
     if endpoint.proxy_command:
         return dial(endpoint)

@@ -83,7 +83,7 @@ def run_to_completion(
         while True:
             left_s = deadline - time.monotonic()
             if left_s <= 0:
-                raise timed_out(host, timeout_s)
+                raise explain_timeout(host, timeout_s)
             data = stream.read(min(_STDERR_TURN_S, left_s))
             stderr += stream.read_stderr()
             stdout += data or b""
@@ -102,13 +102,13 @@ def run_to_completion(
                 break
         status = stream.wait(deadline - time.monotonic())
         if status is None:
-            raise timed_out(host, timeout_s)
+            raise explain_timeout(host, timeout_s)
         wait.note_answer()
     stderr += stream.read_stderr()
     return CommandResult(status, bytes(stdout), bytes(stderr))
 
 
-def timed_out(host: str, timeout_s: float) -> CommandTimedOut:
+def explain_timeout(host: str, timeout_s: float) -> CommandTimedOut:
     """Return the error of a command that has used up its time."""
     return CommandTimedOut(host, f"a command did not end within {timeout_s:g} s")
 

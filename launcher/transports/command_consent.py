@@ -49,7 +49,7 @@ class Consent:
         """Raise CommandNotAllowed unless the user's own file or the user allows the endpoint's command."""
         if endpoint.own_command:
             return
-        command = command_of(endpoint)
+        command = build_command(endpoint)
         where = _where(endpoint)
         what = f"hosts.yaml of this project reaches {endpoint.name} by a command that runs {where}, as you:"
         if not self.allows(command, what):
@@ -118,7 +118,7 @@ def is_users_own(path: Path | None, name: str = "hosts.yaml") -> bool:
     return False
 
 
-def command_of(endpoint: Endpoint) -> Command:
+def build_command(endpoint: Endpoint) -> Command:
     """Return what is allowed or not: words that may run on hosts may not run locally for that."""
     words = endpoint.via.words if endpoint.via else ()
     return ("local", words, _directory()) if _where(endpoint) == _LOCALLY else ("host", words, "")

@@ -70,10 +70,12 @@ NO_GROUP = CGROUP.replace('PREFIX = "gpulaunch-"', 'PREFIX = "no/such/"')
 @cache
 def supervisor_with(cgroup: str) -> bytes:
     """Return the supervisor as it is sent, with this text in the place of onhost/run_cgroup.py."""
-    bare = program_source.bare_text
+    bare = program_source.strip_docstrings
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            program_source, "bare_text", lambda path: cgroup if path.name == "run_cgroup.py" else bare(path)
+            program_source,
+            "strip_docstrings",
+            lambda path: cgroup if path.name == "run_cgroup.py" else bare(path),
         )
         source = read_program_source.__wrapped__("supervisor")
     return program_source.compress_program(source, "supervisor.py")
@@ -134,7 +136,7 @@ class Driver:
             *self.prefix,
             "env",
             f"XDG_STATE_HOME={self.home}",
-            *protocol.command(PYTHON, mode, self.run_id),
+            *protocol.build_supervisor_argv(PYTHON, mode, self.run_id),
         )
         self.hang_up()
         self.stream = self.connection.start(argv)

@@ -85,14 +85,14 @@ def test_what_other_tools_call_a_command_means_one_that_exists() -> None:
 
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_every_row_names_a_command(name: str) -> None:
-    command = import_module(cli.module_of(name)).command
+    command = import_module(cli.find_module(name)).command
     assert isinstance(command, click.Command)
     assert command.help
 
 
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_help_names_every_value_and_only_options_of_the_command(name: str) -> None:
-    command = import_module(cli.module_of(name)).command
+    command = import_module(cli.find_module(name)).command
     context = click.Context(command, info_name=f"gpulaunch {name}")
     text = " ".join(command.get_help(context).split())
     assert not {"INTEGER", "TEXT", "FLOAT", "RANGE"}.intersection(re.split(r"\W+", text))
@@ -113,13 +113,13 @@ def test_help_names_every_value_and_only_options_of_the_command(name: str) -> No
 )
 def test_examples_in_help_use_options_that_exist(line: str) -> None:
     name, *words = shlex.split(line.split("   ", maxsplit=1)[0])[1:]
-    command = import_module(cli.module_of(name)).command
+    command = import_module(cli.find_module(name)).command
     click.Command.make_parser(command, click.Context(command)).parse_args(words)
 
 
 def test_every_command_has_its_row() -> None:
     modules = {path.stem for path in (ROOT / "launcher/commands").glob("*.py") if defines_command(path)}
-    assert modules == {cli.module_of(name).rpartition(".")[2] for name in cli.COMMANDS}
+    assert modules == {cli.find_module(name).rpartition(".")[2] for name in cli.COMMANDS}
 
 
 def defines_command(path: Path) -> bool:

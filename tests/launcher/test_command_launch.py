@@ -15,7 +15,7 @@ from launcher.config.inventory import HostEntry
 from launcher.config.run_config import build_command_config, build_config_from_script
 from launcher.errors import BadInput, CommandRefused, ConfigError
 from launcher.planning.planner import build_plan
-from launcher.report.command import correction, render_command, without_edits
+from launcher.report.command import build_correction, render_command, without_edits
 from launcher.report.plan import render_plan
 from preflight.decide.usable_gpus import select_gpus
 from preflight.script.analyze import analyze_script
@@ -150,7 +150,7 @@ def test_an_interpreter_by_path_is_that_of_this_machine() -> None:
     (unnamed,), _ = choose_pythons(config.command, [HostEntry("titan")], "")
     assert unnamed.python == "/opt/venv/bin/python"
     made = build_plan([(HostEntry("titan", python="/v/python"), titan(1))], config.job, run_id="run-1")
-    found = correction(config.command, made).left_out
+    found = build_correction(config.command, made).left_out
     assert found == ("/opt/venv/bin/python is local: /v/python on titan (python: of hosts.yaml)",)
 
 
@@ -279,7 +279,7 @@ def test_the_command_is_shown_as_it_was_and_as_it_is_launched() -> None:
     config = read(line)
     made = planned(config, busy_titan(), l40s(4))
     assert config.command is not None
-    shown = correction(config.command, made)
+    shown = build_correction(config.command, made)
     assert shlex.join(shown.launched) == (
         f"torchrun --nnodes=2 --nproc_per_node 3/4 --rdzv_endpoint=10.77.0.1:{made.main_port}"
         " train.py --lr 1e-4"
@@ -352,7 +352,7 @@ def test_an_exported_port_leaves_the_words_of_the_line_alone() -> None:
     config = build_command_config(("export MASTER_PORT=1234\ntorchrun train.py --nnodes 7",))
     assert config.command is not None
     made = planned(config, titan(2))
-    found = correction(config.command, replace(made, main_port=4321))
+    found = build_correction(config.command, replace(made, main_port=4321))
     assert found.launched == ("torchrun", "train.py", "--nnodes", "7")
     assert [(edit.field, edit.old, edit.new) for edit in found.edits] == [("MASTER_PORT", "1234", "4321")]
     assert found.left_out == (

@@ -255,7 +255,7 @@ def test_looking_keeps_no_attached_run_alive(run: Driver) -> None:
     start(run, WAIT, disconnect_s=1.5)
     run.until(lambda: b"up" in run.log())
     run.hang_up()
-    argv = ("env", f"XDG_STATE_HOME={run.home}", *protocol.command(PYTHON, "follow", "r1"))
+    argv = ("env", f"XDG_STATE_HOME={run.home}", *protocol.build_supervisor_argv(PYTHON, "follow", "r1"))
     viewer = run.connection.start(argv)
     viewer.write(protocol.follow_request("r1", {}, viewer=True))
 
@@ -275,7 +275,7 @@ def test_once_tells_what_is_there_now_and_since_where_to_begin(run: Driver) -> N
     start(run, "import time\nfor n in range(100): print('line', n)\nprint('up', flush=True); time.sleep(60)")
     run.until(lambda: b"up" in run.log())
     wishes = {"viewer": True, "once": True, "only": ["rank-0.log"], "since": {"bytes": 20}}
-    stream = Elsewhere(run.home, HERE).start(protocol.command(PYTHON, "follow", "r1"))
+    stream = Elsewhere(run.home, HERE).start(protocol.build_supervisor_argv(PYTHON, "follow", "r1"))
     stream.write(protocol.follow_request("r1", {}, **wishes))
     frames = list(protocol.FrameReader().feed(b"".join(iter_stdout(stream))))
     stream.close()

@@ -26,7 +26,7 @@ from launcher.exit_codes import ExitCode
 from launcher.follow.phases import Stopwatch
 from launcher.follow.protocol import FrameReader
 from launcher.launch import gpu_wait, wait_queue
-from launcher.launch.gpu_wait import GpuWait, busy_findings, check_in_turn, has_lost_gpus
+from launcher.launch.gpu_wait import GpuWait, check_in_turn, find_busy, has_lost_gpus
 from launcher.launch.launch import CheckedLaunch
 from launcher.launch.request import LaunchRequest
 from launcher.launch.wait_queue import HostTicket, WaitQueue, _queue_in
@@ -149,19 +149,19 @@ def blocked(facts: HostFacts, job: Job) -> bool:
 
 def test_busy_is_what_the_preflight_says_and_no_more() -> None:
     facts = recorded()
-    assert busy_findings(facts, entry(), JOB, frozenset()) == ()
+    assert find_busy(facts, entry(), JOB, frozenset()) == ()
     one = held(facts, 0)
     assert blocked(one, JOB)
-    assert {each.code for each in busy_findings(one, entry(), JOB, frozenset())} >= {"PROC001"}
-    assert busy_findings(one, entry(), replace(JOB, gpus=1), frozenset()) == ()
-    assert busy_findings(one, entry(), JOB, frozenset({"PROC001"})) == ()
+    assert {each.code for each in find_busy(one, entry(), JOB, frozenset())} >= {"PROC001"}
+    assert find_busy(one, entry(), replace(JOB, gpus=1), frozenset()) == ()
+    assert find_busy(one, entry(), JOB, frozenset({"PROC001"})) == ()
     claim = GpuClaim(str(gpus_of(facts)[1].uuid), "r1", "bob", 1001, 7, 0.0)
     claimed = replace(facts, claims=(claim,))
-    assert [each.code for each in busy_findings(claimed, entry(), JOB, frozenset())] == ["PROC005"]
+    assert [each.code for each in find_busy(claimed, entry(), JOB, frozenset())] == ["PROC005"]
     # A command that asks for two ranks would start with one; waiting means waiting for both.
     command = replace(JOB, command=CommandRequest(ranks_per_host=2))
     assert not blocked(one, command)
-    assert busy_findings(one, entry(), command, frozenset())
+    assert find_busy(one, entry(), command, frozenset())
 
 
 class Machine:

@@ -19,7 +19,7 @@ from launcher.local.home import abbreviate_home
 from launcher.onhost import find_interpreters
 from launcher.onhost.find_interpreters import shows_gpus
 from launcher.scaffold.first_files import name_hosts, render_hosts_yaml, render_run_config
-from launcher.scaffold.interpreters import PythonEnvironment, choose_interpreter, environments_in
+from launcher.scaffold.interpreters import PythonEnvironment, choose_interpreter, parse_environments
 
 CONDA = PythonEnvironment("/opt/conda/bin/python", "3.11.9", "2.5.1+cu124", "1.1.0", "4.46.0")
 BARE = PythonEnvironment("/usr/bin/python3", "3.10.12")
@@ -134,7 +134,7 @@ def test_a_gpu_is_shown_by_its_files_whether_it_works_or_not(
         (tmp_path / name).write_text(text)
     assert shows_gpus(str(tmp_path)) is shown
     row = {"path": "p", "python": "3", "torch": "2", "accelerate": "1", "transformers": "4"}
-    (found,) = environments_in({"found": [row], "gpus": shown}, "a")
+    (found,) = parse_environments({"found": [row], "gpus": shown}, "a")
     assert found.beside_gpus is shown
 
 

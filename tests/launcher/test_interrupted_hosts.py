@@ -21,7 +21,7 @@ from launcher.commands import _launch, _remove, clean_zombies, ps, stop
 from launcher.commands._answer import Answer
 from launcher.commands._host_access import HostAccess
 from launcher.commands._launch_request import LaunchSession
-from launcher.commands.stop import error_of
+from launcher.commands.stop import explain_answer
 from launcher.config.inventory import HostEntry, Inventory
 from launcher.errors import GpulaunchError, HostError, HostInterrupted
 from launcher.exit_codes import ExitCode
@@ -50,7 +50,10 @@ def test_what_has_answered_before_a_signal_is_kept(number: int) -> None:
     first, second = interrupted_by(number)
     assert first == 1
     assert (second.hosts, second.exit_code) == (("h2",), 130)
-    assert error_of(second) == ("interrupted before it answered: what it was asked may be done yet", 130)
+    assert explain_answer(second) == (
+        "interrupted before it answered: what it was asked may be done yet",
+        130,
+    )
     with pytest.raises(KeyboardInterrupt):
         fanout(str, [1], on_done=lambda *_: signal.raise_signal(signal.SIGINT))
 
@@ -135,7 +138,7 @@ def test_a_terminal_that_closes_while_clean_zombies_looks_ends_no_process(
 def test_a_command_that_is_ended_while_it_looks_prints_its_document(
     name: str, number: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    module: Any = import_module(cli.module_of(name))
+    module: Any = import_module(cli.find_module(name))
     monkeypatch.setattr(module, "open_host_access", lambda *_: signal.raise_signal(number))
     words = ["r1"] if name in ("rm", "stop") else []
     assert cli.execute([*words, "--json"], module.command) == ExitCode.INTERRUPTED

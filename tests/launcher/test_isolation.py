@@ -119,7 +119,10 @@ def test_the_programs_themselves_run_in_such_a_directory(hostile: Path) -> None:
     facts = json.loads(done.stdout.partition(b"\nGPULAUNCH-FACTS-1 ")[2].partition(b"\n")[2])
     assert isinstance(facts["processes"]["processes"], list)
 
-    command, request = protocol.command(sys.executable, "list", "r1"), protocol.request({"mode": "list"})
+    command, request = (
+        protocol.build_supervisor_argv(sys.executable, "list", "r1"),
+        protocol.request({"mode": "list"}),
+    )
     done = subprocess.run(
         command, input=request, cwd=hostile, env=env, capture_output=True, timeout=60, check=False
     )

@@ -50,7 +50,7 @@ from launcher.runs.render import encode_runs, render_runs
 from launcher.runs.request import request_state, send_request
 from launcher.runs.stacks import request_stacks
 from launcher.runs.stop import stop_run
-from launcher.scaffold.interpreters import environments_in
+from launcher.scaffold.interpreters import parse_environments
 from launcher.sync.host import SyncClient as SyncReceiver
 from launcher.terminal.screen import Screen
 from launcher.transports.base import CommandResult
@@ -85,9 +85,9 @@ def test_records_of_launches(record: Any) -> None:
 @given(JSON | mutated({"state": STATE, "alive": False, "t": 1.0}))
 def test_how_a_run_that_was_stopped_stands(answer: Any) -> None:
     def read() -> None:
-        from launcher.commands.stop import error_of  # noqa: PLC0415 - a command
+        from launcher.commands.stop import explain_answer  # noqa: PLC0415 - a command
 
-        words, code = error_of(
+        words, code = explain_answer(
             request_state(Host(frames(answer)), "python3", {"mode": "stop", "run_id": "r"})
         )
         assert (bool(words), code in (0, 1, 3), "\x1b" in words) == (True, True, False)
@@ -222,7 +222,7 @@ REACHED = {"reached": [["10.0.0.1", 29500, "", 1.0]]}
 def test_what_programs_on_a_host_answer(checkpoints: Any, found: Any, reaped: Any, reached: Any) -> None:
     for read in (
         lambda: parse_checkpoints(answer_of(checkpoints), "a"),
-        lambda: environments_in(answer_of(found), "a"),
+        lambda: parse_environments(answer_of(found), "a"),
         lambda: parse_kill_results(answer_of(reaped), "a"),
     ):
         assert isinstance(only_ours(read), tuple | GpulaunchError)

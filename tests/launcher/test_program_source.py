@@ -16,8 +16,8 @@ from launcher.remote.program_source import (
     compress_program,
     read_agent_source,
     read_program_source,
-    with_probes_near,
-    with_shared_nearer,
+    rebase_probes,
+    rebase_shared,
 )
 
 ONHOST = Path(__file__).parents[2] / "launcher" / "onhost"
@@ -132,12 +132,12 @@ def test_what_travels_lacks_nothing_but_docstrings(name: str) -> None:
     others = {module: f"{room}/{module}.py" for room, modules in shared_by.items() for module in modules}
     for module in others.keys() & parts.keys():
         shared = (root / others[module]).read_text()
-        assert program(parts.pop(module)) == program(with_probes_near(shared, module))
+        assert program(parts.pop(module)) == program(rebase_probes(shared, module))
     for module, text in {name: main, **parts}.items():
         path = door.parent.joinpath(*module.split("."))
         file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
         file = door if module == name else file
-        assert program(text) == program(with_probes_near(with_shared_nearer(file.read_text()), module)), file
+        assert program(text) == program(rebase_probes(rebase_shared(file.read_text()), module)), file
         assert ast.get_docstring(ast.parse(text)) in ("", None)
     assert len(parts) == len(list(package.rglob("*.py"))) - PROGRAMS[name][2]
 
@@ -162,7 +162,7 @@ def test_a_program_of_one_file_travels_with_the_shared_modules_it_imports(name: 
         return
     main, parts = packed(read_program_source(name))
     assert set(parts) == imported(main) | {each for text in parts.values() for each in imported(text)}
-    assert program(main) == program(with_probes_near(file.read_text(), name))
+    assert program(main) == program(rebase_probes(file.read_text(), name))
 
 
 def test_a_program_that_does_not_arrive_is_waited_for_only_so_long_and_then_not_timed(

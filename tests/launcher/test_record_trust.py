@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from launcher.commands._run_options import describe_renamed_hosts, node_name
+from launcher.commands._run_options import describe_renamed_hosts, name_node
 from launcher.commands.stacks import show_stacks
 from launcher.config.inventory import HostEntry, Inventory, find_local_python
 from launcher.config.via_options import Via
@@ -94,9 +94,9 @@ def test_no_host_tells_in_place_of_one_that_is_silent_or_was_not_asked(names: se
 
 
 def test_what_stop_tells_of_a_node_is_told_of_the_host_that_answered() -> None:
-    assert node_name("a", "a") == "a"
-    assert node_name("gpu-02", "evil") == "evil (gpu-02 in the run's record)"
-    assert "\x1b" not in node_name("gpu-02\x1b[2J", "evil")
+    assert name_node("a", "a") == "a"
+    assert name_node("gpu-02", "evil") == "evil (gpu-02 in the run's record)"
+    assert "\x1b" not in name_node("gpu-02\x1b[2J", "evil")
     (run,) = gather((A, [node_answer()])).runs
     to = access(run, A, listed=(B,))
     assert list(describe_renamed_hosts(to)) == []

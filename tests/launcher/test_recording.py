@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from launcher.errors import BadInput
-from launcher.remote.anonymize import anonymize
+from launcher.remote.anonymize import anonymize_facts
 from launcher.remote.recording import load_recording, record_json
 from preflight.checks.runner import check_host
 from preflight.facts.host import HostFacts
@@ -51,7 +51,7 @@ def test_a_masked_recording_keeps_nothing_that_tells_who_and_where() -> None:
 
 
 def test_masked_names_still_fit_together() -> None:
-    masked = anonymize(encode(host(STORY, "gpu-box")))
+    masked = anonymize_facts(encode(host(STORY, "gpu-box")))
     (process,) = [each for each in masked["processes"]["processes"] if each["pid"] == 4242]
     assert process["user"] == masked["identity"]["user"]
     network = masked["network"]
@@ -61,14 +61,14 @@ def test_masked_names_still_fit_together() -> None:
 
 def test_a_user_without_a_name_hides_no_number() -> None:
     facts = {"user": "1000", "said": "1000 MHz"}
-    assert anonymize(facts) == facts
+    assert anonymize_facts(facts) == facts
 
 
 @pytest.mark.parametrize("case", [case for case in all_cases() if "hosts" not in case.data], ids=str)
 def test_a_masked_host_is_judged_like_the_host_itself(case: Case) -> None:
     overlay = case.data.get("facts", {})
     facts = host(overlay)
-    masked = decode(HostFacts, anonymize(encode(facts)))
+    masked = decode(HostFacts, anonymize_facts(encode(facts)))
 
     def verdicts(of: HostFacts) -> list[tuple[str, str]]:
         return [(finding.code, finding.severity.value) for finding in check_host(of, Job(), Expect())]

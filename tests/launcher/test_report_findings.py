@@ -22,7 +22,12 @@ from launcher.host_checks.evaluation import evaluate_facts
 from launcher.host_checks.merged_findings import merge_findings
 from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.host_checks.render_json import encode_preflight, find_worst_severity
-from launcher.host_checks.render_text import group_findings, render_finding_list, render_report, summary
+from launcher.host_checks.render_text import (
+    group_findings,
+    render_finding_list,
+    render_report,
+    summarize_host,
+)
 from launcher.host_checks.result import LaunchPreview, PreflightResult
 from launcher.remote.agent import GatherResult
 from launcher.terminal.cell_width import paint_line
@@ -66,7 +71,7 @@ def test_equal_hosts_that_are_well_are_one_line() -> None:
     ("code", "said"), [("timeout", "GPUs not read"), ("no-devices", "no GPU"), ("no-library", "no GPU")]
 )
 def test_gpus_that_cannot_be_read_are_not_absent(code: MissingCode, said: str) -> None:
-    assert summary(replace(host(), gpus=Missing("why", code))).startswith(said)
+    assert summarize_host(replace(host(), gpus=Missing("why", code))).startswith(said)
 
 
 def test_hosts_with_an_ssh_command_each_are_one_finding_with_the_command_of_the_first() -> None:

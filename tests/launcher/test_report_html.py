@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from launcher.commands.report import command
 from launcher.errors import BadInput
 from launcher.report.html.page import render_page
-from launcher.report.html.svg import MOST_POINTS, Chart, Series, downsample, render_svg
+from launcher.report.html.svg import MOST_POINTS, Chart, Series, downsample_points, render_svg
 from launcher.report.html.ticks import choose_ticks
 from launcher.report.sparkline import draw_sparkline, render_curves
 from launcher.rundir.layout import read_run
@@ -143,7 +143,7 @@ def test_ticks_are_round_and_inside() -> None:
 def test_a_long_series_keeps_its_peak() -> None:
     values = [1.0] * 100_000
     values[77_777] = 9.0
-    points = downsample([float(number) for number in range(100_000)], values)
+    points = downsample_points([float(number) for number in range(100_000)], values)
     assert len(points) <= MOST_POINTS
     assert (77_777.0, 9.0) in points
 

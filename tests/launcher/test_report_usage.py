@@ -14,7 +14,7 @@ from launcher.report.html.svg import (
     EventMark,
     Scale,
     Series,
-    bucketed,
+    bucket_points,
     calculate_running_mean,
     mean_over,
     render_svg,
@@ -94,7 +94,7 @@ def test_the_numbers_of_crowded_events_are_written_as_a_range() -> None:
 def test_a_long_series_is_shared_out_without_losing_its_peak() -> None:
     ys = [1.0] * 10_000
     ys[777], ys[778] = 9.0, math.nan
-    points = bucketed([float(x) for x in range(10_000)], ys, 100, max)
+    points = bucket_points([float(x) for x in range(10_000)], ys, 100, max)
     assert len(points) == 100
     assert max(y for _, y in points) == 9.0
 

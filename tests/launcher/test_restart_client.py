@@ -26,7 +26,7 @@ from launcher.restart import on_host, restart_lock, restarter, start_chain
 from launcher.restart.context import RestartContext
 from launcher.restart.decision import NoRestart
 from launcher.restart.restart_lock import Hold, OtherStart, RestartHold
-from launcher.restart.restart_order import LoopHistory, RestartOrder, build_spec, known_history, read_order
+from launcher.restart.restart_order import LoopHistory, RestartOrder, build_spec, parse_history, read_order
 from launcher.restart.restarter import RestartLoop
 from launcher.runs.access import RunAccess
 from launcher.runs.remote_run import RemoteRun
@@ -66,7 +66,7 @@ def test_a_client_that_comes_late_follows_the_start_that_others_have_made(
 
 
 def test_a_host_leaves_a_start_that_others_have_made_to_them(tmp_path: Path) -> None:
-    run, means = cast("RemoteRun", SimpleNamespace(started=0.0)), on_host.context(ORDER, tmp_path)
+    run, means = cast("RemoteRun", SimpleNamespace(started=0.0)), on_host.build_context(ORDER, tmp_path)
     loop = start_chain.restart_loop(ORDER, run, ORDER.entries, ConnectionPool(refuse), means)
     assert loop._means.follow_other("r-20260101-000000-abcdef") is None
 
@@ -227,7 +227,7 @@ def test_an_order_comes_back_as_it_was() -> None:
     spec = build_spec(ORDER, after="r")
     assert read_order(spec.order, [spec.known, spec.known]) == ORDER
     assert "TOKEN" not in json.dumps(spec.known)
-    history = known_history(spec.known, "no")
+    history = parse_history(spec.known, "no")
     assert history is not None
     assert (history.max, history.starts) == (2, ORDER.history.starts)
 
@@ -256,7 +256,7 @@ def test_hosts_that_do_not_answer_are_why_an_attached_client_starts_nothing(
     found = cast("RemoteRun", run)
     hold = cast("RestartHold", SimpleNamespace(order=spec.order))
     failed = replace(ended(code=-9), directory=tmp_path)
-    means = on_host.context(ORDER, tmp_path)
+    means = on_host.build_context(ORDER, tmp_path)
     whole = start_chain._continue(found, cast("RunAccess", None), failed, hold, means)
     assert whole.restarts is not None
     why = f"{who} cannot be asked what was launched; gpulaunch attach once it answers"

@@ -11,7 +11,7 @@ from launcher.follow.protocol import MARKER
 from launcher.remote.rpc import MAX_OUTPUT, Answers, call
 from launcher.runs.request import send_request
 from launcher.transports.base import CommandResult, Connection, Stream
-from launcher.transports.command import timed_out
+from launcher.transports.command import explain_timeout
 from tests.launcher.odd_hosts import Host
 
 
@@ -94,7 +94,7 @@ def test_a_host_that_lets_in_and_answers_nothing_is_reached_by_a_command_that_wo
         name = "gpu-4"
 
         def run(self, _argv: object, **_options: object) -> CommandResult:
-            raise timed_out(self.name, 20)
+            raise explain_timeout(self.name, 20)
 
         def command_line(self, argv: tuple[str, ...]) -> str:
             return f"ssh -p 2222 ada@192.0.2.4 {argv[0]}"

@@ -194,7 +194,7 @@ def test_names_that_wait_are_given_up_once_the_name_server_is_a_time_out_behind(
 
 def test_a_name_server_that_fails_is_to_be_checked() -> None:
     with pytest.raises(NameNotResolved) as failed:
-        dial.addresses_or_raise(Endpoint("h", "ssh", "h"), _FAILED)
+        dial.require_addresses(Endpoint("h", "ssh", "h"), _FAILED)
     assert failed.value.detail == "its name does not resolve: Temporary failure in name resolution"
     assert failed.value.fix == "check the name server, or set `address:` to an IP"
 

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from launcher.cli import cli
-from launcher.commands._job_hosts import nodes_among
+from launcher.commands._job_hosts import select_nodes
 from launcher.config.before_stop_options import BeforeStop
 from launcher.config.inventory import Inventory
 from launcher.config.slurm_options import SlurmSpec
@@ -190,9 +190,9 @@ def test_typed_hosts_are_nodes_of_the_job() -> None:
     inventory = Inventory(groups={"both": ("n1", "n3")})
     job = Allocation("17", ("n1", "n2", "n3"), {})
     for words in (("n3", "n1"), ("all!n2",), ("both",)):
-        assert nodes_among(job, words, inventory) == ("n1", "n3")
+        assert select_nodes(job, words, inventory) == ("n1", "n3")
     with pytest.raises(BadInput, match=r"n\[4-5\]: no node of Slurm job 17, which has n\[1-3\]"):
-        nodes_among(job, ("n1", "n[4-5]"), inventory)
+        select_nodes(job, ("n1", "n[4-5]"), inventory)
 
 
 def test_a_configuration_that_is_not_there_is_not_waited_for() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from launcher.commands.stop import NodeAnswer, error_of, list_unwritable, render_ends
+from launcher.commands.stop import NodeAnswer, explain_answer, list_unwritable, render_ends
 from launcher.errors import HostError
 from launcher.follow.stop_timeout import StopPatience
 from launcher.onhost.exit_status import describe_exit, describe_exit_code
@@ -53,16 +53,16 @@ def test_an_exit_code_of_a_shell_names_the_signal_of_its_child(code: int, words:
     ],
 )
 def test_ranks_that_ended_alike_are_told_together(codes: dict[str, Any], words: str) -> None:
-    assert error_of({"state": {"phase": "ended", "exit": {"ranks": codes}}}) == (words, 0)
+    assert explain_answer({"state": {"phase": "ended", "exit": {"ranks": codes}}}) == (words, 0)
 
 
 def test_ranks_whose_supervisor_was_killed_had_started() -> None:
     end: dict[str, Any] = {"ranks": {}, "launcher_code": None}
     state: dict[str, Any] = {"phase": "ended", "launcher": [7, 70], "exit": end}
-    assert error_of({"state": state}) == ("ended (exit codes not seen)", 0)
-    assert error_of({"state": {**state, "launcher": None}}) == ("ended (no rank had started)", 0)
+    assert explain_answer({"state": state}) == ("ended (exit codes not seen)", 0)
+    assert explain_answer({"state": {**state, "launcher": None}}) == ("ended (no rank had started)", 0)
     early = {**state, "exit": {**end, "launcher_code": -15}}
-    assert error_of({"state": early}) == ("ended (no rank had started)", 0)
+    assert explain_answer({"state": early}) == ("ended (no rank had started)", 0)
 
 
 def test_nodes_whose_ranks_ended_alike_are_one_line() -> None:

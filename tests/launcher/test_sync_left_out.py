@@ -11,7 +11,7 @@ from launcher.config.run_config import load_run_config
 from launcher.config.sync_options import SyncOptions
 from launcher.errors import ConfigError
 from launcher.onhost.sync.target_state import TreeEntry
-from launcher.sync.left_out import find_left_out, find_outside, list_inputs, writes_there
+from launcher.sync.left_out import find_left_out, find_outside, is_write, list_inputs
 from launcher.sync.left_out_diagnosis import name_left_out
 from launcher.sync.pre_launch import render_left_out
 from launcher.sync.sync import HostSync
@@ -255,4 +255,4 @@ def test_what_a_log_names_is_read_in_the_tree_alone(tmp_path: Path) -> None:
     write(tmp_path, {"tree/a.py": "open(p, 'w')", "b.py": "open(p, 'w')"})
     os.mkfifo(tmp_path / "tree/pipe")
     places = ("a.py:1", "../b.py:1", f"{tmp_path}/b.py:1", "/dev/zero:1", "pipe:1", "a.py:9", "a.py")
-    assert [place for place in places if writes_there(tmp_path / "tree", place)] == ["a.py:1"]
+    assert [place for place in places if is_write(tmp_path / "tree", place)] == ["a.py:1"]

@@ -13,7 +13,7 @@ from launcher.exit_codes import ExitCode
 from launcher.terminal.cell_width import measure_width, paint_line
 from launcher.top.frame import calculate_table_height, render_frame, render_text_page, wrap_help
 from launcher.top.full_screen import decode_keys
-from launcher.top.key_actions import HELP, Position, press, settle
+from launcher.top.key_actions import HELP, Position, apply_key, settle
 from launcher.top.row_order import RowOptions, build_rows, count_totals
 from launcher.top.table import Line, render_gpu_table, render_run_table
 from preflight.leftovers.classify import ProcessClass
@@ -167,15 +167,15 @@ def test_keys_choose_scroll_filter_open_and_act() -> None:
     rows = build_rows(VIEW, RowOptions())
     position = settle(Position(), rows, 3)
     assert position.selected == ("idle", -1)
-    position, _ = press(position, "end", rows, 3)
+    position, _ = apply_key(position, "end", rows, 3)
     position = settle(position, rows, 3)
     assert (position.selected, position.offset) == (("bare", -1), 4)
-    position, _ = press(position, "page-up", rows, 3)
+    position, _ = apply_key(position, "page-up", rows, 3)
     assert position.selected == ("mixed", 2)
-    opened, action = press(position, "enter", rows, 3)
+    opened, action = apply_key(position, "enter", rows, 3)
     assert (opened.page, action) == ("processes", None)
-    assert press(opened, "q", rows, 3)[0].page == "table"
-    assert [press(position, key, rows, 3)[1] for key in "qzsr?"] == [
+    assert apply_key(opened, "q", rows, 3)[0].page == "table"
+    assert [apply_key(position, key, rows, 3)[1] for key in "qzsr?"] == [
         "quit",
         "clean",
         "stacks",
@@ -189,9 +189,9 @@ def test_keys_choose_scroll_filter_open_and_act() -> None:
         ("h", RowOptions(by_host=True)),
         ("space", RowOptions(folded=frozenset({"mixed"}))),
     ]:
-        changed, _ = press(position, key, rows, 3)
+        changed, _ = apply_key(position, key, rows, 3)
         assert changed.options == options
-        assert press(changed, "escape", rows, 3)[0].options == RowOptions()
+        assert apply_key(changed, "escape", rows, 3)[0].options == RowOptions()
 
 
 def test_the_choice_stays_with_its_gpu_and_goes_to_its_host_when_that_folds() -> None:
@@ -213,10 +213,10 @@ def test_a_filter_that_fits_nothing_says_so_and_opens_nothing() -> None:
     """A line chosen before is not on the screen, so no key may act on it."""
     idle = fleet(IDLE)
     before = settle(Position(), build_rows(idle, RowOptions()), 9)
-    position, _ = press(before, "m", build_rows(idle, before.options), 9)
+    position, _ = apply_key(before, "m", build_rows(idle, before.options), 9)
     rows = build_rows(idle, position.options)
     assert "no such GPU: Escape shows all" in text(render_frame(idle, rows, position, (80, 20)))[1]
-    assert press(settle(position, rows, 9), "enter", rows, 9)[0].page == "table"
+    assert apply_key(settle(position, rows, 9), "enter", rows, 9)[0].page == "table"
 
 
 @pytest.mark.parametrize("width", [40, 59, 80])

@@ -5,8 +5,8 @@ import math
 from collections.abc import Iterator, Sequence
 from statistics import fmean
 
-from launcher.report.html.escape import text
-from launcher.report.html.svg import HUES, Chart, EventMark, Series, color, render_svg
+from launcher.report.html.escape import escape
+from launcher.report.html.svg import HUES, Chart, EventMark, Series, choose_color, render_svg
 from launcher.report.html.ticks import format_tick
 from launcher.rundir.layout import LoggedEvent, RankLog, RunFiles, choose_metrics_log
 from launcher.rundir.log_metrics import Sample, place_samples
@@ -35,7 +35,7 @@ def render_charts(run: RunFiles) -> Iterator[str]:
     yield "<h2>Use of the hosts</h2>"
     missing = run.outcome.get("usage_missing")
     for host, why in missing.items() if isinstance(missing, dict) else ():
-        yield f'<p class="soft">The GPUs of {text(host)} could not be measured: {text(why)}.</p>'
+        yield f'<p class="soft">The GPUs of {escape(host)} could not be measured: {escape(why)}.</p>'
     if run.usage:
         yield from _use(run)
     else:
@@ -43,8 +43,8 @@ def render_charts(run: RunFiles) -> Iterator[str]:
 
 
 def _training(log: RankLog, events: Sequence[LoggedEvent]) -> Iterator[str]:
-    whose = f"rank {log.rank} on {log.host}" if log.rank is not None else f"the launcher on {log.host}"
-    yield f'<p class="soft">As {text(whose)} printed it. Dashed lines are events, by their number below.</p>'
+    who = f"rank {log.rank} on {log.host}" if log.rank is not None else f"the launcher on {log.host}"
+    yield f'<p class="soft">As {escape(who)} printed it. Dashed lines are events, by their number below.</p>'
     unit, rates = log.metrics.throughput
     missing = []
     yield '<div class="charts">'
@@ -63,7 +63,7 @@ def _training(log: RankLog, events: Sequence[LoggedEvent]) -> Iterator[str]:
             yield _figure(title, f"{first} \N{RIGHTWARDS ARROW} {last}", chart)
     yield "</div>"
     if missing:
-        yield f'<p class="soft">{text("; ".join(missing))}.</p>'
+        yield f'<p class="soft">{escape("; ".join(missing))}.</p>'
 
 
 def _training_chart(title: str, samples: Sequence[Sample], log: str, events: Sequence[LoggedEvent]) -> Chart:
@@ -145,11 +145,11 @@ def _keys(usage: Sequence[RankSeries]) -> str:
     if len(usage) > HUES:
         return ""
     return " ".join(
-        f'<span class="key"><i class="{color(place, len(usage))}"></i>rank {series.rank}</span>'
+        f'<span class="key"><i class="{choose_color(place, len(usage))}"></i>rank {series.rank}</span>'
         for place, series in enumerate(usage)
     )
 
 
 def _figure(title: str, beside: str, chart: Chart, *, escaped: bool = False) -> str:
-    words = beside if escaped else f"<span>{text(beside)}</span>"
-    return f"<figure><figcaption><b>{text(title)}</b>{words}</figcaption>{render_svg(chart)}</figure>"
+    words = beside if escaped else f"<span>{escape(beside)}</span>"
+    return f"<figure><figcaption><b>{escape(title)}</b>{words}</figcaption>{render_svg(chart)}</figure>"

@@ -7,7 +7,14 @@ from typing import Any
 from launcher.config.config_search import templates_dir
 from launcher.follow.phases import format_phases
 from launcher.report.html.charts import MOST_EVENTS, render_charts
-from launcher.report.html.escape import clock, reasons, render_pairs, render_table, render_tiles, text
+from launcher.report.html.escape import (
+    escape,
+    format_clock,
+    render_pairs,
+    render_reasons,
+    render_table,
+    render_tiles,
+)
 from launcher.rundir.layout import RankLog, RunFiles, choose_metrics_log
 from launcher.rundir.usage_series import RankSeries, describe_gpu_peak, read_slots
 from launcher.safe_json import read_mappings
@@ -30,12 +37,12 @@ def render_page(run: RunFiles) -> str:
         _source(run),
     )
     body = "\n".join(part for section in sections for part in section)
-    return template.substitute(title=text(f"gpulaunch run {run.run_id}"), body=body)
+    return template.substitute(title=escape(f"gpulaunch run {run.run_id}"), body=body)
 
 
 def _head(run: RunFiles) -> Iterator[str]:
     outcome = run.outcome
-    yield f"<h1>{text(run.run_id)}</h1>"
+    yield f"<h1>{escape(run.run_id)}</h1>"
     if not outcome:
         yield (
             '<p class="verdict">No outcome is kept locally: the run is live, was left with --detach, or its'
@@ -43,8 +50,8 @@ def _head(run: RunFiles) -> Iterator[str]:
         )
     else:
         fine = outcome.get("exit_code") == 0
-        why = f": {text(outcome['why'])}" if outcome.get("why") else ""
-        word = text(outcome.get("verdict", "?"))
+        why = f": {escape(outcome['why'])}" if outcome.get("why") else ""
+        word = escape(outcome.get("verdict", "?"))
         yield f'<p class="verdict {"good" if fine else "wrong"}">{word}{why}</p>'
     yield render_tiles(_tiles(run))
     yield render_pairs(_facts(run))
@@ -76,7 +83,7 @@ def _tiles(run: RunFiles) -> Iterator[tuple[str, object]]:
 def _facts(run: RunFiles) -> Iterator[tuple[str, object]]:
     outcome, plan = run.outcome, run.plan
     if run.events:
-        yield "first event", clock(run.events[0].at)
+        yield "first event", format_clock(run.events[0].at)
     phases = read_mappings(outcome.get("phases"))
     if phases:
         yield "phases", format_phases((each.get("name", "?"), each.get("seconds")) for each in phases)
@@ -96,17 +103,17 @@ def _cause(run: RunFiles) -> Iterator[str]:
     if not isinstance(cause, Mapping):
         return
     yield "<h2>Root cause</h2>"
-    yield f"<p>{text(cause.get('summary', '?'))}</p>"
+    yield f"<p>{escape(cause.get('summary', '?'))}</p>"
     if cause.get("location"):
-        yield f'<p class="soft">at {text(cause["location"])} on {text(cause.get("host", "?"))}</p>'
+        yield f'<p class="soft">at {escape(cause["location"])} on {escape(cause.get("host", "?"))}</p>'
     diagnosis = run.outcome.get("diagnosis")
     causes = read_mappings(diagnosis.get("causes")) if isinstance(diagnosis, Mapping) else []
     for found in causes[:3]:
-        yield f"<p><b>{text(found.get('code', ''))}</b> {text(found.get('cause', ''))}<br>"
-        yield f"fix: {text(found.get('fix', ''))}</p>"
+        yield f"<p><b>{escape(found.get('code', ''))}</b> {escape(found.get('cause', ''))}<br>"
+        yield f"fix: {escape(found.get('fix', ''))}</p>"
     lines = cause.get("last_lines")
     if isinstance(lines, list) and lines:
-        yield f"<pre>{text(chr(10).join(map(str, lines)))}</pre>"
+        yield f"<pre>{escape(chr(10).join(map(str, lines)))}</pre>"
 
 
 def _events(run: RunFiles) -> Iterator[str]:
@@ -115,7 +122,7 @@ def _events(run: RunFiles) -> Iterator[str]:
         yield '<p class="soft">None were recorded.</p>'
         return
     rows = [
-        (number, clock(event.at), f"{event.at - run.events[0].at:+.1f} s", event.text)
+        (number, format_clock(event.at), f"{event.at - run.events[0].at:+.1f} s", event.text)
         for number, event in enumerate(run.events[:MOST_EVENTS], 1)
     ]
     yield render_table(("", "at", "after", "event"), rows)
@@ -182,10 +189,10 @@ def _plan(run: RunFiles) -> Iterator[str]:
     else:
         yield "<p>Nothing was changed.</p>"
     because = read_mappings(run.plan.get("reasons"))
-    yield reasons((each.get("text", ""), each.get("source", "")) for each in because)
+    yield render_reasons((each.get("text", ""), each.get("source", "")) for each in because)
     for node in read_mappings(run.plan.get("nodes")):
-        yield f"<details><summary>{text(node.get('host', '?'))}: command</summary>"
-        yield f"<pre>{text(node.get('command', ''))}</pre></details>"
+        yield f"<details><summary>{escape(node.get('host', '?'))}: command</summary>"
+        yield f"<pre>{escape(node.get('command', ''))}</pre></details>"
 
 
 def _findings(run: RunFiles) -> Iterator[str]:
@@ -223,5 +230,5 @@ def _source(run: RunFiles) -> Iterator[str]:
     )
     if source.get("diff"):
         whole = "" if source.get("diff_complete") else " (its first part)"
-        diff = text(source["diff"])
+        diff = escape(source["diff"])
         yield f"<details><summary>diff against the commit{whole}</summary><pre>{diff}</pre></details>"

@@ -127,12 +127,12 @@ def render_svg(chart: Chart) -> str:
     return "\n".join([*parts, "</svg>"])
 
 
-def color(place: int, count: int) -> str:
+def choose_color(place: int, count: int) -> str:
     """Return the class of a series' colour."""
     return f"h{place % HUES}" if count <= HUES else "many"
 
 
-def downsample(xs: Sequence[float], ys: Sequence[float]) -> list[tuple[float, float]]:
+def downsample_points(xs: Sequence[float], ys: Sequence[float]) -> list[tuple[float, float]]:
     """Return the points to draw: of each share of a long series the lowest and the highest, in order."""
     points = list(zip(xs, ys, strict=True))
     if len(points) <= MOST_POINTS:
@@ -166,7 +166,7 @@ def calculate_running_mean(ys: Sequence[float]) -> list[float]:
     return means
 
 
-def bucketed(
+def bucket_points(
     xs: Sequence[float], ys: Sequence[float], shares: int, take: Aggregate
 ) -> list[tuple[float, float]]:
     """Return one point for each share of a long series: where it lies, what `take` makes of its values."""
@@ -248,19 +248,19 @@ def _number(group: Sequence[tuple[float, EventMark]]) -> str:
 def _curves(chart: Chart, scale: Scale) -> Iterator[str]:
     count = len(chart.series)
     for place, series in enumerate(chart.series):
-        kind = f"curve {color(place, count)}"
+        kind = f"curve {choose_color(place, count)}"
         if chart.bucket_reduce is not None:
-            points = bucketed(
+            points = bucket_points(
                 series.xs, series.ys, SHARES if count <= HUES else SHARES_OF_MANY, chart.bucket_reduce
             )
             yield from _line(series.name, points, scale, kind)
             continue
         smooth = chart.smooth and len(series.ys) >= _SMOOTH_FROM
-        points = downsample(series.xs, series.ys)
+        points = downsample_points(series.xs, series.ys)
         yield from _line(series.name, points, scale, kind + (" raw" if smooth else ""))
         if smooth:
             yield from _line(
-                series.name, downsample(series.xs, calculate_running_mean(series.ys)), scale, kind
+                series.name, downsample_points(series.xs, calculate_running_mean(series.ys)), scale, kind
             )
     if count > HUES:
         mean = mean_over(chart.series)

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from launcher.report.html.escape import text
-from launcher.report.trend import Trend, shares
+from launcher.report.html.escape import escape
+from launcher.report.trend import Trend, scale_values
 from launcher.text import count_noun, group_alike, spell_duration
 
 _MOST_STRIPS = 64  # of one value; the slowest. The JSON in the page has all.
@@ -34,7 +34,7 @@ def render_deep(document: Row) -> Iterator[str]:
     """Yield the section of a document of the schema gpulaunch.deep/1."""
     ranks = document["ranks"]
     yield "<h2>Deep checks</h2>"
-    ended = f"; {text(document['ended'])}" if document["ended"] else ""
+    ended = f"; {escape(document['ended'])}" if document["ended"] else ""
     took = spell_duration(document["seconds"])
     yield f'<p class="soft">Measured on {count_noun(len(ranks), "rank")} in {took}{ended}.</p>'
     for label, rows in group_alike((each["label"], each) for each in document["values"]).items():
@@ -47,7 +47,7 @@ def render_deep(document: Row) -> Iterator[str]:
         yield f'<p class="soft">and {left} more matrices, with no more slow pairs.</p>'
     if document["unmeasured"]:
         lines = (
-            f"<li>not measured: {text(_member(each))}: {text(each['why'])}</li>"
+            f"<li>not measured: {escape(_member(each))}: {escape(each['why'])}</li>"
             for each in document["unmeasured"]
         )
         yield f"<ul>{''.join(lines)}</ul>"
@@ -63,18 +63,18 @@ def _strips(label: str, rows: Sequence[Row]) -> Iterator[str]:
     """Yield one value of all ranks: the slowest first, on one scale, with a line at the median of all."""
     samples = [sample for row in rows for sample in (*row["samples"], row["value"])]
     low, high, middle = min(samples), max(samples), median(row["value"] for row in rows)
-    unit = text(rows[0]["unit"])
+    unit = escape(rows[0]["unit"])
     caption = f"median {middle:.4g} {unit}, {len(rows)} measured; dots are samples"
-    yield f"<h3>{text(label)} <span>{caption}</span></h3>"
+    yield f"<h3>{escape(label)} <span>{caption}</span></h3>"
     yield '<table class="strips"><tbody>'
     shown = sorted(rows, key=lambda row: float(row["value"]))
     for row in shown[:_MOST_STRIPS]:
         css, letter = _VERDICTS.get(row["verdict"], _VERDICTS["new"])
         yield (
-            f'<tr><th scope="row">{text(_member(row))}</th><td>{_strip(row, low, high, middle)}</td>'
+            f'<tr><th scope="row">{escape(_member(row))}</th><td>{_strip(row, low, high, middle)}</td>'
             f'<td class="number">{row["value"]:.4g} {unit}</td>'
             f'<td><i class="key {css}">{letter}</i></td>'
-            f'<td class="soft">{text(_compared(row))}{_trend_line(row)}</td></tr>'
+            f'<td class="soft">{escape(_compared(row))}{_trend_line(row)}</td></tr>'
         )
     yield "</tbody></table>"
     if len(shown) > _MOST_STRIPS:
@@ -113,7 +113,7 @@ def _trend_line(row: Mapping[str, Any]) -> str:
     step = (_LINE - 2 * _PAD) / max(1, len(trend.values) - 1)
     points = [
         (_PAD + at * step, _HEIGHT - _PAD - share * (_HEIGHT - 2 * _PAD))
-        for at, share in enumerate(shares(trend.values))
+        for at, share in enumerate(scale_values(trend.values))
     ]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     days = (*trend.days, "now")
@@ -121,8 +121,8 @@ def _trend_line(row: Mapping[str, Any]) -> str:
     words = f"{min(trend.values):.4g} to {max(trend.values):.4g} since {trend.days[0]}"
     x, y = points[-1]
     return (
-        f'<svg class="trend" viewBox="0 0 {_LINE:g} {_HEIGHT:g}" role="img" aria-label="{text(words)}">'
-        f"<title>{text(listed)}</title>"
+        f'<svg class="trend" viewBox="0 0 {_LINE:g} {_HEIGHT:g}" role="img" aria-label="{escape(words)}">'
+        f"<title>{escape(listed)}</title>"
         f'<polyline points="{path}"/><circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="2"/></svg>'
     )
 
@@ -141,16 +141,16 @@ def _matrix(matrix: Row) -> Iterator[str]:
     members, reference = matrix["members"], matrix["reference_gbs"]
     against = f", against {reference:.3g} GB/s" if reference else ""
     caption = f"GB/s one way{against}; ! is slower than it should be"
-    yield f"<h3>{text(matrix['title'])} <span>{caption}</span></h3>"
+    yield f"<h3>{escape(matrix['title'])} <span>{caption}</span></h3>"
     if len(members) > _MOST_MEMBERS:
         yield from _slowest(matrix)
         return
     rates = {frozenset(pair["between"]): pair for pair in matrix["pairs"]}
-    head = "".join(f'<th scope="col">{text(name)}</th>' for name in members)
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in members)
     yield f'<div class="wide"><table class="reach pairs"><thead><tr><th></th>{head}</tr></thead><tbody>'
     for one in members:
         cells = (_cell(matrix, rates.get(frozenset((one, other)))) for other in members)
-        yield f'<tr><th scope="row">{text(one)}</th>{"".join(cells)}</tr>'
+        yield f'<tr><th scope="row">{escape(one)}</th>{"".join(cells)}</tr>'
     yield "</tbody></table></div>"
 
 
@@ -159,7 +159,7 @@ def _slowest(matrix: Row) -> Iterator[str]:
     yield "<table class='reach pairs'><tbody>"
     for pair in pairs[:_MOST_PAIRS]:
         names = " and ".join(pair["between"])
-        yield f'<tr><th scope="row">{text(names)}</th>{_cell(matrix, pair)}</tr>'
+        yield f'<tr><th scope="row">{escape(names)}</th>{_cell(matrix, pair)}</tr>'
     yield "</tbody></table>"
     if len(pairs) > _MOST_PAIRS:
         yield f'<p class="soft">and {len(pairs) - _MOST_PAIRS} faster pairs.</p>'
@@ -174,4 +174,4 @@ def _cell(matrix: Row, pair: Row | None) -> str:
     latency = "" if pair["latency_us"] is None else f", {pair['latency_us']:.3g} us"
     title = f"{' and '.join(between)}: {pair['gbs']:.3g} GB/s{latency}"
     css, sign = ("w", "!") if slow else ("p", "")
-    return f'<td class="{css}" title="{text(title)}">{pair["gbs"]:.3g}{sign}</td>'
+    return f'<td class="{css}" title="{escape(title)}">{pair["gbs"]:.3g}{sign}</td>'

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 from launcher.host_checks.result import PreflightResult
-from launcher.report.html.escape import text
-from launcher.report.preflight_page.host_names import host_list
+from launcher.report.html.escape import escape
+from launcher.report.preflight_page.host_names import render_hosts
 from launcher.text import count_alike, count_noun, group_alike
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts, Network, PythonEnv
@@ -33,7 +33,7 @@ def render_differences(result: PreflightResult) -> Iterator[str]:
     found = find_differences(result.facts)
     if found:
         rows = (
-            f'<tr><th scope="row">{text(each.name)}</th><td><ul>{_values(each)}</ul></td></tr>'
+            f'<tr><th scope="row">{escape(each.name)}</th><td><ul>{_values(each)}</ul></td></tr>'
             for each in found
         )
         yield f'<table class="differences"><tbody>{"".join(rows)}</tbody></table>'
@@ -51,7 +51,7 @@ def _rest(facts: Mapping[str, HostFacts], differing: set[str]) -> Iterator[str]:
         ("Not read on any", [name for name, value in rest.items() if value == _NOT_READ]),
     ):
         if names:
-            yield f'<p class="soft">{words}: {", ".join(map(text, names))}.</p>'
+            yield f'<p class="soft">{words}: {", ".join(map(escape, names))}.</p>'
 
 
 def find_differences(facts: Mapping[str, HostFacts]) -> tuple[Difference, ...]:
@@ -68,9 +68,9 @@ def _values(each: Difference) -> str:
     lines = []
     for place, (value, hosts) in enumerate(each.values[:_MOST_VALUES]):
         kind = "soft" if place == 0 and len(hosts) > len(each.values[1][1]) else "other"
-        shown = "<i>not read</i>" if value == _NOT_READ else text(value)
+        shown = "<i>not read</i>" if value == _NOT_READ else escape(value)
         count = f' <span class="soft">({count_noun(len(hosts), "host")})</span>' if len(hosts) > 1 else ""
-        lines.append(f'<li class="{kind}"><b>{shown}</b> on {host_list(hosts)}{count}</li>')
+        lines.append(f'<li class="{kind}"><b>{shown}</b> on {render_hosts(hosts)}{count}</li>')
     if len(each.values) > _MOST_VALUES:
         lines.append(f'<li class="soft">and {len(each.values) - _MOST_VALUES} more values</li>')
     return "".join(lines)

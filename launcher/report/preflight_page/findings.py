@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from launcher.error_codes import list_host_codes
 from launcher.host_checks.render_text import FindingGroup, group_findings
 from launcher.host_checks.result import PreflightResult
-from launcher.report.html.escape import text
+from launcher.report.html.escape import escape
 from launcher.report.preflight_page.fix_commands import split_fix
 from launcher.report.preflight_page.heat_map import STATE_OF_SEVERITY
-from launcher.report.preflight_page.host_names import counted_hosts, host_list
+from launcher.report.preflight_page.host_names import render_counted_hosts, render_hosts
 from launcher.text import group_alike, name_first
 from preflight.checks.finding import Severity
 from preflight.checks.runner import load_checks
@@ -60,17 +60,17 @@ def render_findings(sections: tuple[CodeSection, ...]) -> Iterator[str]:
     quiet = [section for section in sections if section.is_quiet]
     if quiet:
         codes = " ".join(section.code for section in quiet)
-        yield f"<details><summary>Information: {text(codes)}</summary>"
+        yield f"<details><summary>Information: {escape(codes)}</summary>"
         for section in quiet:
             yield from _section(section)
         yield "</details>"
 
 
 def _section(section: CodeSection) -> Iterator[str]:
-    yield f'<section class="code" id="{text(section.code)}">'
-    yield "".join(f'<span id="{text(code)}"></span>' for code in section.others)
+    yield f'<section class="code" id="{escape(section.code)}">'
+    yield "".join(f'<span id="{escape(code)}"></span>' for code in section.others)
     codes = " ".join((section.code, *section.others))
-    yield f"<h3>{text(codes)} <span>{text(_title(section.code))}</span></h3>"
+    yield f"<h3>{escape(codes)} <span>{escape(_title(section.code))}</span></h3>"
     yield from _about(section.code)
     shown = section.groups[:_MOST_GROUPS]
     shared = 0  # findings right above whose fix is this one's
@@ -84,7 +84,7 @@ def _section(section: CodeSection) -> Iterator[str]:
     left = section.groups[_MOST_GROUPS:]
     if left:
         hosts = tuple(dict.fromkeys(host for group in left for host in group.hosts))
-        yield f'<p class="soft">and {len(left)} more, in the JSON in this page, on {host_list(hosts)}</p>'
+        yield f'<p class="soft">and {len(left)} more, in the JSON in this page, on {render_hosts(hosts)}</p>'
     yield "</section>"
 
 
@@ -102,8 +102,9 @@ def _about(code: str) -> Iterator[str]:
     check = load_checks().get(code)
     said = "" if check is None else check.text.partition("\n")[2].strip()
     if said:
-        parts = (f"<p>{text(part)}</p>" for part in said.replace("\nSource:", "\n\nSource:").split("\n\n"))
-        yield f'<details class="about"><summary>Why {text(code)} matters</summary>{"".join(parts)}</details>'
+        parts = said.replace("\nSource:", "\n\nSource:").split("\n\n")
+        text = "".join(f"<p>{escape(part)}</p>" for part in parts)
+        yield f'<details class="about"><summary>Why {escape(code)} matters</summary>{text}</details>'
 
 
 def _group(group: FindingGroup, *, fix_of: int) -> Iterator[str]:
@@ -113,9 +114,9 @@ def _group(group: FindingGroup, *, fix_of: int) -> Iterator[str]:
     about = name_first(group.subjects, _MOST_SUBJECTS)
     kind = "finding soft" if ignored else "finding"
     yield f'<div class="{kind}"><i class="key {letter.lower()}">{letter}</i><div>'
-    where = f"{counted_hosts(group.hosts)}{f': {text(about)}' if about else ''}"
+    where = f"{render_counted_hosts(group.hosts)}{f': {escape(about)}' if about else ''}"
     yield f'<div class="where">{word}{ignored} on {where}</div>'
-    yield f"<p>{text(group.message)}</p>"
+    yield f"<p>{escape(group.message)}</p>"
     if group.fix and not group.ignored and fix_of:
         many = f" for these {fix_of}" if fix_of > 1 else ""
         yield f'<p class="fix">Fix{many}: {render_fix(group.fix)}</p>'
@@ -126,5 +127,5 @@ def render_fix(fix: str) -> str:
     """Return a fix as markup: one click selects a command in it."""
     pieces = split_fix(fix)
     return "".join(
-        f"<code>{text(words)}</code>" if is_command else text(words) for words, is_command in pieces
+        f"<code>{escape(words)}</code>" if is_command else escape(words) for words, is_command in pieces
     )

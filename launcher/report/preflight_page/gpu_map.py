@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from launcher.host_checks.result import PreflightResult
-from launcher.report.html.escape import text
+from launcher.report.html.escape import escape
 from launcher.report.preflight_page.host_names import render_row_head
 from launcher.text import count_alike, count_noun, format_memory, group_alike
 from preflight.checks.finding import Severity
@@ -80,7 +80,7 @@ def _weight(squares: tuple[GpuSquare, ...]) -> tuple[int, int, int]:
 
 def _models(squares: tuple[GpuSquare, ...]) -> str:
     models = count_alike([each.name for each in squares])
-    return f'<span class="model">{text(models)}</span>' if models else ""
+    return f'<span class="model">{escape(models)}</span>' if models else ""
 
 
 def _square(gpu: GpuSquare) -> str:
@@ -88,10 +88,10 @@ def _square(gpu: GpuSquare) -> str:
     sign = "!" if gpu.bad else ""
     if gpu.used is None:
         title = f"gpu{gpu.index} {gpu.name}: memory not read"
-        return f'<span class="square u{mark}" title="{text(title)}">?{sign}</span>'
+        return f'<span class="square u{mark}" title="{escape(title)}">?{sign}</span>'
     step = sum(gpu.used >= at for at in _STEPS)
     title = f"gpu{gpu.index} {gpu.name}: {gpu.used} % of {format_memory(gpu.total_mib)} in use"
-    return f'<span class="square m{step}{mark}" title="{text(title)}">{gpu.used}{sign}</span>'
+    return f'<span class="square m{step}{mark}" title="{escape(title)}">{gpu.used}{sign}</span>'
 
 
 def _words() -> Iterator[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from launcher.host_checks.result import PreflightResult
-from launcher.report.html.escape import text
+from launcher.report.html.escape import escape
 from launcher.report.preflight_page.host_names import render_row_head
 from launcher.text import group_alike
 from preflight.checks.finding import Finding, Severity
@@ -153,14 +153,15 @@ def render_heat_map(
     yield "<h2>Hosts and checks</h2>"
     yield f'<p class="legend">{_legend(rows)}</p>'
     head = "".join(
-        f'<th scope="col" title="{text(FAMILY_NAMES.get(name, name))}">{text(name)}</th>' for name in columns
+        f'<th scope="col" title="{escape(FAMILY_NAMES.get(name, name))}">{escape(name)}</th>'
+        for name in columns
     )
     yield f'<table class="heat sortable"><thead><tr><th scope="col">host</th>{head}</tr></thead><tbody>'
     for row in rows:
         cells = "".join(_cell(cell, anchors) for cell in row.cells)
         yield f"<tr>{render_row_head(row.hosts)}{cells}</tr>"
     yield "</tbody></table>"
-    names = "; ".join(f"<b>{text(name)}</b> {text(FAMILY_NAMES.get(name, ''))}" for name in columns)
+    names = "; ".join(f"<b>{escape(name)}</b> {escape(FAMILY_NAMES.get(name, ''))}" for name in columns)
     yield f'<p class="soft">{names}.</p>'
 
 
@@ -178,8 +179,8 @@ def _cell(cell: HeatCell, anchors: frozenset[str]) -> str:
         return '<td class="p">P</td>'
     title = f"{STATE_WORDS[cell.state]}: {' '.join(cell.codes)}" if cell.codes else _why_none(cell.state)
     link = next((code for code in cell.codes if code in anchors), "")
-    inner = f'<a href="#{text(link)}">{cell.state}</a>' if link else cell.state
-    return f'<td class="{_css(cell.state)}" title="{text(title)}">{inner}</td>'
+    inner = f'<a href="#{escape(link)}">{cell.state}</a>' if link else cell.state
+    return f'<td class="{_css(cell.state)}" title="{escape(title)}">{inner}</td>'
 
 
 def _why_none(state: str) -> str:

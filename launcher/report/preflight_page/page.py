@@ -11,7 +11,7 @@ from launcher.config.config_search import templates_dir
 from launcher.config.node_sets import fold_hosts
 from launcher.host_checks.render_json import encode_preflight, find_worst_severity
 from launcher.host_checks.result import PreflightResult
-from launcher.report.html.escape import clock, render_pairs, render_tiles, text
+from launcher.report.html.escape import escape, format_clock, render_pairs, render_tiles
 from launcher.report.preflight_page.deep_section import list_measured_hosts, render_deep
 from launcher.report.preflight_page.differences import render_differences
 from launcher.report.preflight_page.findings import build_code_sections, list_anchors, render_findings
@@ -46,16 +46,16 @@ def render_preflight_page(
     policy = f"style-src {_hash_of(style)}; script-src {_hash_of(script)}"
     template = Template((folder / "page.html.tmpl").read_text(encoding="utf-8"))
     return template.substitute(
-        title=text(f"gpulaunch preflight of {fold_hosts(each.name for each in result.entries)}"),
+        title=escape(f"gpulaunch preflight of {fold_hosts(each.name for each in result.entries)}"),
         policy=f"default-src 'none'; {policy}; base-uri 'none'; form-action 'none'",
         style=style,
         script=script,
         body="\n".join(part for section in parts for part in section),
-        document=embedded_json(result, deep),
+        document=embed_json(result, deep),
     )
 
 
-def embedded_json(result: PreflightResult, deep: Mapping[str, Any] | None = None) -> str:
+def embed_json(result: PreflightResult, deep: Mapping[str, Any] | None = None) -> str:
     """Return what --json prints in a form that no text in it can end the element with."""
     document = encode_preflight(result) | ({} if deep is None else {"deep": deep})
     plain = json.dumps(document, separators=(",", ":"))  # ASCII: U+2028 and its like are escapes
@@ -88,16 +88,16 @@ def _named(result: PreflightResult, chosen: set[str]) -> str:
 def _head(result: PreflightResult) -> Iterator[str]:
     yield "<h1>gpulaunch preflight</h1>"
     kind = "good" if result.exit_code == 0 else "wrong"
-    yield f'<p class="verdict {kind}">{text(render_verdict(result))}</p>'
+    yield f'<p class="verdict {kind}">{escape(render_verdict(result))}</p>'
     use = result.would_use
     if use is not None and use.problem:
-        fix = f" Fix: {text(use.fix)}" if use.fix else ""
-        yield f"<p>No launch on these hosts: {text(use.problem)}.{fix}</p>"
+        fix = f" Fix: {escape(use.fix)}" if use.fix else ""
+        yield f"<p>No launch on these hosts: {escape(use.problem)}.{fix}</p>"
     elif use is not None:
-        why = f" ({text(use.why_precision)})" if use.why_precision else ""
+        why = f" ({escape(use.why_precision)})" if use.why_precision else ""
         port = f", main port {use.main_port}" if use.world_size > 1 else ""
         ranks = count_noun(use.world_size, "rank")
-        yield f"<p>A launch would use {ranks}, mixed precision {text(use.precision)}{why}{port}.</p>"
+        yield f"<p>A launch would use {ranks}, mixed precision {escape(use.precision)}{why}{port}.</p>"
     yield render_tiles(_tiles(result))
 
 
@@ -111,12 +111,12 @@ def _tiles(result: PreflightResult) -> Iterator[tuple[str, object]]:
 
 
 def _about(result: PreflightResult, made_at: float, version: str) -> Iterator[tuple[str, object]]:
-    yield "made", f"{clock(made_at)} by gpulaunch {version}"
+    yield "made", f"{format_clock(made_at)} by gpulaunch {version}"
     read = [
         facts.identity.now_unix for facts in result.facts.values() if not isinstance(facts.identity, Missing)
     ]
     if read:
-        first, last = clock(min(read)), clock(max(read))
+        first, last = format_clock(min(read)), format_clock(max(read))
         yield "facts read", f"{first if first == last else f'{first} to {last}'}, by the clocks of the hosts"
     if result.not_collected:
         yield "not asked of this source", " ".join(result.not_collected)

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from launcher.host_checks.result import PreflightResult
-from launcher.report.html.escape import text
-from launcher.report.preflight_page.host_names import host_list, render_row_head
+from launcher.report.html.escape import escape
+from launcher.report.preflight_page.host_names import render_hosts, render_row_head
 from launcher.text import count_noun, group_alike
 from preflight.facts.host import Reach
 from preflight.frozen import dataclass
@@ -29,7 +29,7 @@ def render_reach(result: PreflightResult, *, measures_pairs: bool = False) -> It
         return
     mains = tuple(dict.fromkeys(each.to_host for each in result.reach))
     one = len(mains) == 1
-    yield f"<h2>{f'Who reaches {text(mains[0])}' if one else 'Which host reaches which'}</h2>"
+    yield f"<h2>{f'Who reaches {escape(mains[0])}' if one else 'Which host reaches which'}</h2>"
     failed = [each for each in result.reach if not each.ok]
     tried = count_noun(len({(each.from_host, each.to_host) for each in result.reach}), "way")
     yield (
@@ -47,7 +47,7 @@ def _meaning(main: str, *, measures_pairs: bool) -> str:
     """Return what the connects to the main host say, and what they leave open."""
     rest = "the deep checks above measured" if measures_pairs else "gpulaunch preflight --deep measures"
     return (
-        f"Ranks meet on {text(main)}: on the first port, and on one that its kernel chose, as NCCL uses"
+        f"Ranks meet on {escape(main)}: on the first port, and on one that its kernel chose, as NCCL uses"
         f" them. Of many hosts only these ways are tried; {rest} pairs of hosts."
     )
 
@@ -112,7 +112,7 @@ def _matrix(reach: Sequence[Reach], columns: Sequence[Column]) -> Iterator[str]:
 def _head(column: Column, main: str) -> str:
     names = [name for name, _ in column]
     port = f"port {column[0][1]}" if names[0] == main else "a port of their own"
-    return f"{host_list(names)}<br>{port}"
+    return f"{render_hosts(names)}<br>{port}"
 
 
 def _cell(way: tuple[bool, float, float] | None) -> str:
@@ -139,13 +139,13 @@ def _failures(failed: Sequence[Reach]) -> Iterator[str]:
     from_one: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for (to_host, where, error), hosts in to_port.items():
         if len(hosts) > 1:
-            lines.append(f"{host_list(hosts)} to {text(to_host)}, {text(where)}: {text(error)}")
+            lines.append(f"{render_hosts(hosts)} to {escape(to_host)}, {escape(where)}: {escape(error)}")
         else:
             from_one.setdefault((hosts[0], error), []).append((to_host, where))
     for (host, error), targets in from_one.items():
-        names = host_list(dict.fromkeys(name for name, _ in targets))
-        where = f", {text(targets[0][1])}" if len(targets) == 1 else ""
-        lines.append(f"{text(host)} to {names}{where}: {text(error)}")
+        names = render_hosts(dict.fromkeys(name for name, _ in targets))
+        where = f", {escape(targets[0][1])}" if len(targets) == 1 else ""
+        lines.append(f"{escape(host)} to {names}{where}: {escape(error)}")
     yield '<ul class="failures">'
     yield from (f"<li>{line}</li>" for line in lines[:_MOST_FAILURES])
     if len(lines) > _MOST_FAILURES:

@@ -22,7 +22,7 @@ from launcher.local.fanout_places import LOGIN, await_in_place, release_place
 from launcher.local.home import expand_home
 from launcher.transports.base import Confirm, Endpoint, Prompt
 from launcher.transports.ssh import host_keys, known_hosts
-from launcher.transports.ssh.certificates import certified_key
+from launcher.transports.ssh.certificates import parse_certified_key
 from launcher.transports.ssh.key_agent import AGENT_TIMEOUT_S, KeyAgent
 from launcher.transports.ssh.ssh_command import format_ssh_copy_id
 from preflight.frozen import dataclass
@@ -92,9 +92,9 @@ class KeyRing:
         """Ask whether to take a host's new key, as ssh asks, one host at a time."""
         fingerprint = known_hosts.fingerprint(key.asbytes())
         question = "Are you sure you want to continue connecting (yes/no/[fingerprint])?"
-        lines = host_keys.question(endpoint, key)
+        lines = host_keys.render_question(endpoint, key)
         with self.lock, contextlib.suppress(EOFError):
-            if self.took(endpoint, key) or host_keys.known_host_keys(endpoint).contains(key.asbytes()):
+            if self.took(endpoint, key) or host_keys.read_known_keys(endpoint).contains(key.asbytes()):
                 return True  # said meanwhile, of another connection
             for _ in range(_PASSWORD_TRIES):
                 answer = confirm(lines, question).strip()
@@ -182,7 +182,7 @@ class Login:
             try:
                 _demand_file(str(expand_home(file)))
                 text = expand_home(file).read_bytes()
-                found[certified_key(text)] = file, PublicBlob.from_string(text.decode())
+                found[parse_certified_key(text)] = file, PublicBlob.from_string(text.decode())
             except OSError as failure:
                 raise_if_exhausted(failure)
                 self.tried.append(f"certificate {file}: {(failure.strerror or 'unreadable').lower()}")

@@ -45,7 +45,7 @@ def check_host_certificate(certificate: bytes, kind: str, name: str, now_s: floa
     return CertificateCheck(_blob(public), _problem(loaded, name, now_s))
 
 
-def certified_key(text: bytes) -> bytes:
+def parse_certified_key(text: bytes) -> bytes:
     """Return the public key that a certificate file certifies. Raises ValueError where it is none."""
     try:
         loaded = load_ssh_public_identity(text)
@@ -60,7 +60,7 @@ def _blob(line: bytes) -> bytes:
     return base64.b64decode(line.split()[1])
 
 
-def authority(vouched_for: CertificateCheck, authorities: Iterable[KnownKey]) -> KnownKey | None:
+def find_authority(vouched_for: CertificateCheck, authorities: Iterable[KnownKey]) -> KnownKey | None:
     """Return the @cert-authority line that the signer has."""
     return next((known for known in authorities if known.blob == vouched_for.signer), None)
 

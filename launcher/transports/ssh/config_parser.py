@@ -91,7 +91,7 @@ def is_named(path: Path | None, name: str) -> bool:
     return any(name.lower() in map(str.lower, head.words) for head in _host_lines(path))
 
 
-def named_hosts(path: Path | None) -> Iterator[str]:
+def list_host_names(path: Path | None) -> Iterator[str]:
     """Yield the names of Host lines that are not patterns. Raises ConfigError."""
     for head in _host_lines(path):
         yield from (word for word in head.words if not _PATTERN.intersection(word))

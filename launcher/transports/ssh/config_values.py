@@ -132,7 +132,7 @@ _HERE: dict[str, Callable[[], str]] = {
 """Tokens about this machine, asked for only where one is written."""
 
 
-def seconds(text: str) -> int | None:
+def parse_seconds(text: str) -> int | None:
     """Return what a time such as `90`, `1m30s` or `2h` says, None where it says none."""
     if not text or _TIME.sub("", text):
         return None

@@ -17,7 +17,7 @@ from launcher.errors import CommandTimedOut, ConnectionTimedOut, HostError
 from launcher.local.descriptors import raise_if_exhausted
 from launcher.local.fanout_places import SESSION, release_place
 from launcher.transports.base import Closing, CommandResult, Endpoint, OpenOptions, RunOptions
-from launcher.transports.command import RUN_S, run_to_completion, timed_out
+from launcher.transports.command import RUN_S, explain_timeout, run_to_completion
 from launcher.transports.quoting import quote_argv
 from launcher.transports.ssh import auth, host_keys
 from launcher.transports.ssh.channel import SshStream
@@ -25,7 +25,7 @@ from launcher.transports.ssh.dial import dial
 from launcher.transports.ssh.jump_hosts import Opened, SharedJumps, do_nothing, open_through
 from launcher.transports.ssh.known_hosts import HostKeys
 from launcher.transports.ssh.ssh_command import format_ssh_command
-from launcher.transports.ssh.transport import ChannelSocket, SshTransport, connection_lost
+from launcher.transports.ssh.transport import ChannelSocket, SshTransport, explain_lost_connection
 
 # paramiko logs tracebacks of lost connections; each of them becomes a HostError.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
@@ -55,7 +55,7 @@ class SshConnection(Closing):
             try:
                 return run_to_completion(stream, self.name, **options)
             except CommandTimedOut:
-                raise timed_out(self.name, timeout_s) from None
+                raise explain_timeout(self.name, timeout_s) from None
 
     def start(self, argv: Iterable[str]) -> SshStream:
         """Start and stream; see the contract."""
@@ -82,7 +82,7 @@ class SshConnection(Closing):
             if "timeout" in str(failure).lower():
                 message = f"it opened no session within {limit_s:.3g} s"
                 raise ConnectionTimedOut(self.name, message, "is its sshd overloaded?") from None
-            raise connection_lost(self.name, "it opened no session", failure) from None
+            raise explain_lost_connection(self.name, "it opened no session", failure) from None
         return SshStream(self.name, channel)
 
 
@@ -142,12 +142,12 @@ class SshOpener:
                 raise
             if not self._ring.takes_new_key(endpoint, key, confirm):
                 raise
-            host_keys.verify(endpoint, host_keys.known_host_keys(endpoint), key, accept_new=True)
+            host_keys.verify(endpoint, host_keys.read_known_keys(endpoint), key, accept_new=True)
             raise _NewKeyAccepted from None
 
     def _handshake(self, endpoint: Endpoint, wire: SshTransport) -> SshTransport:
         try:
-            known = host_keys.known_host_keys(endpoint)
+            known = host_keys.read_known_keys(endpoint)
             host_keys.prefer_known_key_types(wire, known)
             wire.exchange_keys(endpoint)
             key = wire.get_remote_server_key()
@@ -156,7 +156,7 @@ class SshOpener:
         except (paramiko.SSHException, OSError, EOFError) as failure:
             wire.close()
             raise_if_exhausted(failure)
-            raise connection_lost(endpoint.name, "the SSH handshake failed", failure) from None
+            raise explain_lost_connection(endpoint.name, "the SSH handshake failed", failure) from None
         except BaseException:
             wire.close()
             raise

@@ -77,7 +77,7 @@ def notice_death(sock: socket.socket) -> None:
 lookups = Lookups()
 
 
-def numeric_address(endpoint: Endpoint) -> Address | None:
+def parse_numeric_address(endpoint: Endpoint) -> Address | None:
     """Return the endpoint's address where it is an IPv4 address, which takes no resolver."""
     with contextlib.suppress(ValueError):
         if ipaddress.ip_address(endpoint.address).version == 4:
@@ -86,14 +86,14 @@ def numeric_address(endpoint: Endpoint) -> Address | None:
 
 
 def _resolve(endpoint: Endpoint) -> list[Address]:
-    if (numeric := numeric_address(endpoint)) is not None:
+    if (numeric := parse_numeric_address(endpoint)) is not None:
         return [numeric]
-    return addresses_or_raise(
+    return require_addresses(
         endpoint, lookups.resolve(endpoint.address, endpoint.port, endpoint.connect_timeout_s)
     )
 
 
-def addresses_or_raise(endpoint: Endpoint, answer: Answer) -> list[Address]:
+def require_addresses(endpoint: Endpoint, answer: Answer) -> list[Address]:
     """Return the addresses that a name has. Raises NameNotResolved, or what this machine is short of."""
     if isinstance(answer, list) and answer:
         return answer
@@ -134,7 +134,7 @@ NOT_LISTENING = "is its port right (a rented machine may change it)? On the host
 TRY_PROXY = "try its ProxyCommand of ~/.ssh/config by hand"
 
 
-def handshake_timeout(endpoint: Endpoint, symptom: str, sock: object = None) -> ConnectionTimedOut:
+def explain_handshake_timeout(endpoint: Endpoint, symptom: str, sock: object = None) -> ConnectionTimedOut:
     """Return the error of a host that accepts connections and then shows `symptom`: too little."""
     within = f"{symptom} within {endpoint.connect_timeout_s:g} s"
     if isinstance(sock, ProxySocket):

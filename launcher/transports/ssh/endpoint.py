@@ -34,8 +34,8 @@ from launcher.text import one_line
 from launcher.transports import open_endpoint
 from launcher.transports.base import Connection, Endpoint, NewHostKeys, OpenOptions
 from launcher.transports.command_consent import is_users_own
-from launcher.transports.ssh.config_parser import ConfigLine, lookup, named_hosts
-from launcher.transports.ssh.config_values import Tokens, seconds
+from launcher.transports.ssh.config_parser import ConfigLine, list_host_names, lookup
+from launcher.transports.ssh.config_values import Tokens, parse_seconds
 from launcher.transports.ssh.ssh_command import list_ssh_words
 
 _REACH_TIMEOUT_S = 6.0  # kernels ask again after 1 and 3 s, WireGuard after 5: no answer comes later
@@ -126,7 +126,7 @@ def _lists_hosts(name: str) -> bool:
 
 def _name_fix(name: str, inventory: Inventory, ssh_config: Path | None) -> str:
     """Return a name like it, "" for none; of a block of ssh_config what gives that its address."""
-    near = inventory.suggest(name, named_hosts(ssh_config))
+    near = inventory.suggest(name, list_host_names(ssh_config))
     if not near and _lists_hosts(name):
         return NAMES_OF_FILE.format(shlex.quote(name))
     if near != name:
@@ -326,7 +326,7 @@ def _connect_timeout_s(values: _Values, default: float) -> float:
     lines = values.get("connecttimeout")
     if not lines or lines[0].text.lower() in ("none", "0"):
         return default
-    found = seconds(lines[0].text)
+    found = parse_seconds(lines[0].text)
     if found is None or not 0 < found <= _LONGEST_CONNECT_TIMEOUT_S:
         raise ConfigError(
             f"{lines[0].where}: connecttimeout: expected a time such as 20 or 1m, "

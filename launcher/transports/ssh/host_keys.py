@@ -14,7 +14,7 @@ from launcher.transports.ssh.transport import SshTransport
 _ALGORITHMS = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
 
 
-def known_host_keys(endpoint: Endpoint) -> known_hosts.HostKeys:
+def read_known_keys(endpoint: Endpoint) -> known_hosts.HostKeys:
     """Return what the endpoint's known_hosts files hold for it."""
     return known_hosts.lookup(_files(endpoint), lookup_name(endpoint), _lookup_port(endpoint))
 
@@ -35,7 +35,7 @@ class NewHostKey(HostKeyUnknown):
     """The key is new to known_hosts and could be taken, if the user says so."""
 
 
-def question(endpoint: Endpoint, key: paramiko.PKey) -> tuple[str, ...]:
+def render_question(endpoint: Endpoint, key: paramiko.PKey) -> tuple[str, ...]:
     """Return what ssh prints before it asks whether to take a new key."""
     name, address = endpoint.name, lookup_name(endpoint)
     where = name if name == address else f"{name} ({address})"
@@ -66,7 +66,7 @@ def verify(endpoint: Endpoint, known: known_hosts.HostKeys, key: paramiko.PKey, 
         raise _unknown(HostKeyUnknown if known.keys else NewHostKey, endpoint, known, key, signed)
     file = (endpoint.known_hosts_files or known_hosts.DEFAULT_USER_FILES)[0]
     try:
-        name = known_hosts.entry_name(
+        name = known_hosts.choose_entry_name(
             lookup_name(endpoint), _lookup_port(endpoint), hashed=endpoint.hash_known_hosts
         )
         known_hosts.save(file, name, key.get_name(), blob)
@@ -91,7 +91,7 @@ def _by_authority(
     """Say whether an authority of known_hosts vouches for the key. Raises where one does so wrongly."""
     if signed.signer in known.revoked:
         raise _revoked(endpoint, key, f"THE AUTHORITY {signed.by} OF ITS HOST KEY")
-    authority = certificates.authority(signed, known.authorities)
+    authority = certificates.find_authority(signed, known.authorities)
     if authority is None:
         return False
     if signed.problem:
@@ -157,7 +157,7 @@ def _changed(endpoint: Endpoint, known: known_hosts.HostKeys, key: paramiko.PKey
         f"It shows {key.get_name()} {known_hosts.fingerprint(key.asbytes())}; known is {expected}{note}"
     )
     file = Path(known.keys[0].where.rpartition(":")[0])
-    name = known_hosts.host_names(lookup_name(endpoint), _lookup_port(endpoint))[0]
+    name = known_hosts.list_host_names(lookup_name(endpoint), _lookup_port(endpoint))[0]
     fix = f"ask its administrator. Only when the change is explained: ssh-keygen -R '{name}' -f '{file}'"
     return HostKeyChanged(endpoint.name, message, fix)
 

@@ -64,7 +64,7 @@ class _Index:
     marked: list[tuple[str, tuple[str, ...], KnownKey]] = field(default_factory=list)
 
 
-def host_names(address: str, port: int) -> tuple[str, ...]:
+def list_host_names(address: str, port: int) -> tuple[str, ...]:
     """Return the names a host is looked up by, the one to save under first.
 
     As OpenSSH does, a key on another port is `[address]:port`, and a key of the bare address is good too.
@@ -83,7 +83,7 @@ def fingerprint(blob: bytes) -> str:
 
 def lookup(files: Iterable[str], address: str, port: int) -> HostKeys:
     """Return what the files say about a host. Files that do not exist or cannot be read say nothing."""
-    names = host_names(address, port)
+    names = list_host_names(address, port)
     home = os.environ.get("HOME", "")
     indexes = [_load(_expanded(file, home)) for file in files]
     authorities: list[KnownKey] = []
@@ -114,9 +114,9 @@ def find_unreadable(files: Iterable[str]) -> str:
     return ""
 
 
-def entry_name(address: str, port: int, *, hashed: bool) -> str:
+def choose_entry_name(address: str, port: int, *, hashed: bool) -> str:
     """Return the name that a new key is saved under; hashed, the file does not show which host it is."""
-    name = host_names(address, port)[0]
+    name = list_host_names(address, port)[0]
     if not hashed:
         return name
     salt = os.urandom(20)  # as long as the hash, as OpenSSH has it

@@ -54,14 +54,14 @@ class Dialler:
                 await self._hear(sock)
         except TimeoutError:
             sock.close()
-            raise dial.handshake_timeout(endpoint, "sent no SSH banner") from None
+            raise dial.explain_handshake_timeout(endpoint, "sent no SSH banner") from None
         except BaseException:
             sock.close()
             raise
         return sock
 
     async def _resolve(self, endpoint: Endpoint) -> list[Address]:
-        if (numeric := dial.numeric_address(endpoint)) is not None:
+        if (numeric := dial.parse_numeric_address(endpoint)) is not None:
             return [numeric]
         answered: asyncio.Future[Answer] = self._loop.create_future()
 
@@ -69,7 +69,7 @@ class Dialler:
             self._loop.call_soon_threadsafe(answered.set_result, answer)
 
         dial.lookups.ask(endpoint.address, endpoint.port, endpoint.connect_timeout_s, deliver)
-        return dial.addresses_or_raise(endpoint, await answered)
+        return dial.require_addresses(endpoint, await answered)
 
     async def _connect(self, endpoint: Endpoint, addresses: list[Address]) -> socket.socket:
         deadline = time.monotonic() + endpoint.reach_timeout_s
@@ -118,7 +118,7 @@ class Dialler:
             self._loop.remove_reader(sock)
 
 
-def dialler() -> Dialler:
+def get_dialler() -> Dialler:
     """Return the one of this process."""
     with _starting:
         return _start()

@@ -20,7 +20,7 @@ from paramiko.packet import Packetizer
 from launcher.errors import ConnectionLost, HostError
 from launcher.local.fanout_places import GREETING, KEYS, SESSION, await_in_place, release_place
 from launcher.transports.base import Endpoint
-from launcher.transports.ssh.dial import TRY_PROXY, ProxySocket, handshake_timeout
+from launcher.transports.ssh.dial import TRY_PROXY, ProxySocket, explain_handshake_timeout
 
 _Handlers: TypeAlias = dict[int, Callable[..., Any]]
 _PARAMIKO = cast("Any", paramiko.Transport)
@@ -53,7 +53,7 @@ _SIGNATURES = (
 """Of host keys and of ours. SHA-1 and MD5 are in none of these lists, and so not offered by any paramiko."""
 
 
-def connection_lost(host: str, event: str, failure: BaseException | None) -> ConnectionLost:
+def explain_lost_connection(host: str, event: str, failure: BaseException | None) -> ConnectionLost:
     """Return the error of a connection that a host ended; an EOFError gives no reason of its own."""
     why = str(failure or "") or "the host hung up"
     return ConnectionLost(host, f"{event}: {why}", "is its sshd overloaded (MaxStartups), or restarting?")
@@ -200,7 +200,7 @@ class SshTransport(paramiko.Transport):
         self.close()
         if not finished:
             what = "did not finish the SSH handshake" if seen else "sent no SSH banner"
-            raise handshake_timeout(endpoint, what, self.sock)
+            raise explain_handshake_timeout(endpoint, what, self.sock)
         if isinstance(failure, paramiko.ssh_exception.IncompatiblePeer):
             raise HostError(endpoint.name, f"no SSH algorithm in common: {failure}")
         if isinstance(self.sock, ProxySocket) and (why := self.sock.why_ended()):
@@ -210,7 +210,7 @@ class SshTransport(paramiko.Transport):
             raise ConnectionLost(
                 endpoint.name, message, "is this the SSH port? Is sshd dropping connections?"
             )
-        raise connection_lost(endpoint.name, "the SSH handshake failed", failure)
+        raise explain_lost_connection(endpoint.name, "the SSH handshake failed", failure)
 
     def execute(self, channel: paramiko.Channel, command: bytes, limit_s: float) -> None:
         """Ask for a command to be run, as Channel.exec_command does, but wait for the answer limit_s at most.

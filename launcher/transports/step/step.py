@@ -15,7 +15,7 @@ from launcher.config.host_ranges import expand_or_empty, split_ranges
 from launcher.errors import ConnectionLost, HostError, PythonNotFound, StepEnded
 from launcher.text import one_line, sanitize, tail_lines
 from launcher.transports.step.stream import StepStream
-from launcher.transports.step.wire import KeptTexts, Message, MessageReader, message, run_message
+from launcher.transports.step.wire import KeptTexts, Message, MessageReader, encode_message, run_message
 from preflight import regex as re
 
 START_S = 60.0  # for srun to create the step and every task's interpreter to start, on a busy controller too
@@ -127,7 +127,7 @@ class SlurmStep:
     def _send(self, node: str, channel: str, verb: str, *words: object) -> None:
         """Say something of a channel; nothing happens once the step has ended."""
         with suppress(HostError):
-            self._write(lambda: message(node, channel, verb, *words))
+            self._write(lambda: encode_message(node, channel, verb, *words))
 
     def _forget(self, node: str, channel: str) -> None:
         """Take no more messages of a channel."""

@@ -24,7 +24,7 @@ class Message:
     data: bytes
 
 
-def message(node: str, channel: str, verb: str, *words: object, body: bytes = b"") -> bytes:
+def encode_message(node: str, channel: str, verb: str, *words: object, body: bytes = b"") -> bytes:
     """Return one message to a task."""
     head = " ".join((node, channel, verb, *map(str, words), str(len(body))))
     return head.encode() + b"\n" + body
@@ -32,7 +32,7 @@ def message(node: str, channel: str, verb: str, *words: object, body: bytes = b"
 
 def run_message(node: str, channel: str, argv: Iterable[str]) -> bytes:
     """Return the message that starts a program. The words may hold any bytes of a file name."""
-    return message(node, channel, "run", body=json.dumps(tuple(argv)).encode())
+    return encode_message(node, channel, "run", body=json.dumps(tuple(argv)).encode())
 
 
 class KeptTexts:
@@ -46,15 +46,15 @@ class KeptTexts:
     def input_messages(self, node: str, channel: str, data: bytes) -> bytes:
         """Return the messages that give a program this input."""
         if not LEAST_KEPT <= len(data) <= MAX_KEPT:
-            return message(node, channel, "in", body=data)
+            return encode_message(node, channel, "in", body=data)
         key, head, tail = self._nearest(data)
         if head + tail < len(data) // 2:
             key, head, tail = self._keep(data), len(data), 0
-            kept = message("*", str(key), "keep", body=data)
+            kept = encode_message("*", str(key), "keep", body=data)
         else:
             kept = b""
         body = data[head : len(data) - tail]
-        return kept + message(node, channel, "ref", key, head, tail, body=body)
+        return kept + encode_message(node, channel, "ref", key, head, tail, body=body)
 
     def _keep(self, data: bytes) -> int:
         """Have a text kept in the place of the oldest one; return its key."""
