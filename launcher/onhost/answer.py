@@ -13,7 +13,7 @@ BEAT_S = 5.0  # how often a program that works says so, which one that hangs in 
 _last_beat = [time.monotonic()]
 
 
-def beat() -> None:
+def report_busy() -> None:
     """Say {"busy": true}, unless it was said just now."""
     if time.monotonic() - _last_beat[0] > BEAT_S:
         _last_beat[0] = time.monotonic()

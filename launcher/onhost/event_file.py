@@ -16,12 +16,12 @@ def append_event(path: str, name: str, /, **fields: object) -> None:
     """Add an event to an events.jsonl, in one write. Raises OSError."""
     fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        os.write(fd, event_line(name, fields))
+        os.write(fd, encode_event(name, fields))
     finally:
         os.close(fd)
 
 
-def event_line(name: str, fields: dict[str, object]) -> bytes:
+def encode_event(name: str, fields: dict[str, object]) -> bytes:
     """Return an event as a line, with the current time."""
     line = {"event": name, "t": time.time(), "m": time.monotonic(), **fields}
     return json.dumps(line, default=str).encode() + b"\n"

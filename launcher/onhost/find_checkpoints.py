@@ -66,13 +66,13 @@ def start_of(run_dir: str) -> float:
 def list_checkpoints(base: str, patterns: List[str], since: float) -> Iterator[Dict[str, Any]]:
     """Yield checkpoints, the last one first, until enough of them are complete."""
     paths = {path for pattern in patterns for path in glob.glob(os.path.join(glob.escape(base), pattern))}
-    dated = sorted(((step_of(path), changed_at(path), path) for path in paths), reverse=True)
+    dated = sorted(((step_of(path), read_change_time(path), path) for path in paths), reverse=True)
     recent = [(step, path) for step, at, path in dated if at >= since][:MAX_CHECKPOINTS]
     whole = 0
     for place, (step, path) in enumerate(recent):
         before = recent[place + 1][1] if place + 1 < len(recent) else ""
         try:
-            why = defect(path) or missing_files(path, before)
+            why = find_defect(path) or find_missing_files(path, before)
         except OSError as error:
             why = "cannot be read: %s" % error.strerror
         name = os.path.relpath(path, base)
@@ -91,7 +91,7 @@ def step_of(path: str) -> int:
     return int(numbers[-1][:18]) if numbers else -1
 
 
-def files_of(path: str) -> List[str]:
+def list_files(path: str) -> List[str]:
     """Return the files of a checkpoint relative to it; [""] if the checkpoint is itself a file."""
     if not os.path.isdir(path):
         return [""]
@@ -103,21 +103,24 @@ def files_of(path: str) -> List[str]:
     return sorted(found)
 
 
-def changed_at(path: str) -> float:
+def read_change_time(path: str) -> float:
     """Return the time of the last write to a checkpoint, 0 when it is gone."""
     try:
         return max(
-            [os.stat(path).st_mtime, *(os.stat(os.path.join(path, f)).st_mtime for f in files_of(path) if f)]
+            [
+                os.stat(path).st_mtime,
+                *(os.stat(os.path.join(path, f)).st_mtime for f in list_files(path) if f),
+            ]
         )
     except OSError:
         return 0.0
 
 
-def defect(path: str) -> str:
+def find_defect(path: str) -> str:
     """Return the reason why a checkpoint is incomplete, "" when no defect is found."""
     if TEMPORARY.search(os.path.basename(path)):
         return "has a temporary name"
-    names = files_of(path)
+    names = list_files(path)
     if not names:
         return "is empty"
     for name in names:
@@ -126,10 +129,10 @@ def defect(path: str) -> str:
         why = is_truncated(os.path.join(path, name) if name else path)
         if why:
             return "%s %s" % (name, why) if name else why
-    return missing_parts(names) if names != [""] else ""
+    return find_missing_parts(names) if names != [""] else ""
 
 
-def layout(names: List[str]) -> str:
+def detect_layout(names: List[str]) -> str:
     """Return the library that wrote a checkpoint, "" when its file names do not show it."""
     if has_file(names, TRAINER):
         return "trainer"
@@ -139,9 +142,9 @@ def layout(names: List[str]) -> str:
     return "accelerate" if by_accelerate else ""
 
 
-def missing_parts(names: List[str]) -> str:
+def find_missing_parts(names: List[str]) -> str:
     """Return the missing part that Trainer or accelerate would have written, "" if there is none."""
-    made_by = layout(names)
+    made_by = detect_layout(names)
     if (made_by and not has_file(names, WEIGHTS)) or all(has_file([name], RANDOM) for name in names):
         return "holds no weights"
     if made_by == "trainer" and not has_file(names, [TRAINER_LAST]):
@@ -160,13 +163,13 @@ def has_file(names: List[str], patterns: Sequence[str]) -> bool:
     return any(fnmatch.fnmatch(name.split(os.sep)[0], pattern) for name in names for pattern in patterns)
 
 
-def missing_files(path: str, before: str) -> str:
+def find_missing_files(path: str, before: str) -> str:
     """Return the defect of lacking a file that the checkpoint before has, where no layout is known."""
-    names = files_of(path)
-    if not before or layout(names) or os.path.isdir(path) != os.path.isdir(before):
+    names = list_files(path)
+    if not before or detect_layout(names) or os.path.isdir(path) != os.path.isdir(before):
         return ""
     shapes = {re.sub(r"\d+", "0", name) for name in names}
-    gone = [name for name in files_of(before) if re.sub(r"\d+", "0", name) not in shapes]
+    gone = [name for name in list_files(before) if re.sub(r"\d+", "0", name) not in shapes]
     return "lacks %s, which %s has" % (gone[0], os.path.basename(before)) if gone else ""
 
 
@@ -174,15 +177,15 @@ def is_truncated(path: str) -> str:
     """Return the sign that a file was not written to its end, "" when it has none."""
     size = os.path.getsize(path)
     if path.endswith(".safetensors"):
-        return "" if size >= safetensors_size(path) else "is cut off"
+        return "" if size >= read_safetensors_size(path) else "is cut off"
     if path.endswith(ZIPPED):
         return zip_defect(path, size)
     if path.endswith(".json") and size <= MAX_JSON:
-        return json_defect(path)
+        return find_json_defect(path)
     return ""
 
 
-def safetensors_size(path: str) -> int:
+def read_safetensors_size(path: str) -> int:
     """Return a safetensors file's size by its own header, sys.maxsize where that is incomplete."""
     with open(path, "rb") as file:
         length = int.from_bytes(file.read(8), "little")
@@ -212,7 +215,7 @@ def zip_defect(path: str, size: int) -> str:
     return "" if stopped else "is cut off"
 
 
-def json_defect(path: str) -> str:
+def find_json_defect(path: str) -> str:
     """Return the defect of a file with one JSON document, or one per line."""
     with open(path, encoding="utf-8", errors="replace") as file:
         text = file.read()
@@ -221,11 +224,11 @@ def json_defect(path: str) -> str:
             document = json.loads(candidate)
         except ValueError:
             continue
-        return lost_shard(path, document) if path.endswith(".index.json") else ""
+        return find_lost_shard(path, document) if path.endswith(".index.json") else ""
     return "is empty" if not text.strip() else "is cut off"
 
 
-def lost_shard(path: str, index: Any) -> str:
+def find_lost_shard(path: str, index: Any) -> str:
     """Return a missing shard of a model's index."""
     shards = index.get("weight_map") if isinstance(index, dict) else None
     names = sorted({str(name) for name in shards.values()}) if isinstance(shards, dict) else []

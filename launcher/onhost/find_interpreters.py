@@ -70,7 +70,7 @@ print(json.dumps([sys.prefix, ".".join(map(str, sys.version_info[:3]))] + [versi
 def main() -> int:
     """Handle the request on stdin."""
     also = json.loads(sys.stdin.buffer.readline())["also"]
-    print_answer({"found": list_found(list(candidates(also))[:MAX_INTERPRETERS]), "gpus": shows_gpus()})
+    print_answer({"found": list_found(list(list_candidates(also))[:MAX_INTERPRETERS]), "gpus": shows_gpus()})
     return 0
 
 
@@ -93,7 +93,7 @@ def _read(path: str) -> str:
         return ""
 
 
-def candidates(also: Sequence[str] = ()) -> Iterator[str]:
+def list_candidates(also: Sequence[str] = ()) -> Iterator[str]:
     """Yield each path of an interpreter once."""
     seen = set()
     for path in (*filter(os.path.isabs, map(os.path.expanduser, also)), *_all_paths()):

@@ -29,7 +29,7 @@ from .procfs import is_alive, read_stat, read_text
 SCHEMA = "gpulaunch.reap/1"
 
 
-def own_ancestors() -> Set[int]:
+def list_ancestors() -> Set[int]:
     """Return the pids of this process and its ancestors: never signalled."""
     pids: Set[int] = set()
     pid = os.getpid()
@@ -69,10 +69,10 @@ def live_reason(pid: int, mark: str) -> str:
         return "its run was started in another PID namespace"
     if not all(re.match(r"[0-9]{1,19}$", word) for word in words[3:]):
         return "the mark of its run is not of our form"
-    return "its supervisor lives" if exists(int(words[3]), int(words[4])) else ""
+    return "its supervisor lives" if is_process(int(words[3]), int(words[4])) else ""
 
 
-def exists(pid: int, start_ticks: int) -> bool:
+def is_process(pid: int, start_ticks: int) -> bool:
     """Return whether a process with this pid exists, including one that /proc does not show."""
     found = read_stat(pid)
     if found is None and is_pid_taken(pid):
@@ -81,7 +81,7 @@ def exists(pid: int, start_ticks: int) -> bool:
     return is_alive(found, start_ticks)
 
 
-def refusal_reason(victim: Dict[str, Any], untouchable: Set[int]) -> str:
+def explain_refusal(victim: Dict[str, Any], untouchable: Set[int]) -> str:
     """Return the reason to skip this victim, or ""."""
     pid = victim["pid"]
     if pid in untouchable or pid <= 1:
@@ -139,7 +139,7 @@ class ProcessHandle:
 
     def identity_problem(self, untouchable: Set[int]) -> str:
         """Return the reason to skip it, or ""."""
-        reason = refusal_reason(self.victim, untouchable)
+        reason = explain_refusal(self.victim, untouchable)
         # An exiting process has no environment any more: the mark is checked before the first signal only.
         return reason or (
             live_reason(self.pid, self.victim["mark"]) if self.victim["mark"] and not self.signals else ""
@@ -195,7 +195,7 @@ def wait_all(targets: List[ProcessHandle], seconds: float) -> List[ProcessHandle
         ends.poll(1000 * min(rest, 0.2))
 
 
-def survivor_reason(target: ProcessHandle) -> str:
+def explain_survivor(target: ProcessHandle) -> str:
     """Return the reason why a target outlived SIGKILL."""
     found = read_stat(target.pid)
     if found is None:
@@ -212,7 +212,7 @@ def kill_processes(
     victims: List[Dict[str, Any]], term_grace_s: float, kill_grace_s: float
 ) -> List[Dict[str, Any]]:
     """End the victims; return one record for each."""
-    untouchable = own_ancestors()
+    untouchable = list_ancestors()
     targets = [ProcessHandle(victim) for victim in victims]
     for target in targets:
         target.open(untouchable)
@@ -225,7 +225,7 @@ def kill_processes(
     for target in left:
         target.send(signal.SIGKILL, untouchable)
     for target in wait_all(left, kill_grace_s):
-        target.result = survivor_reason(target)
+        target.result = explain_survivor(target)
     for target in targets:
         target.close()
     return [
@@ -239,7 +239,7 @@ def kill_processes(
     ]
 
 
-def audit(records: List[Dict[str, Any]], note: str) -> str:
+def write_audit(records: List[Dict[str, Any]], note: str) -> str:
     """Append the actions to the user's audit log on this host; return its path, or why that failed."""
     base = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
     # One file per host: over NFS, simultaneous appends of two hosts overwrite each other.
@@ -261,9 +261,9 @@ def main() -> int:
     request = json.load(sys.stdin)
     # The audit line comes first: nothing is killed without a record, and its failure is still reported.
     intent = [dict(victim, result="about to signal") for victim in request["victims"]]
-    log = audit(intent, request.get("note", ""))
+    log = write_audit(intent, request.get("note", ""))
     records = kill_processes(request["victims"], request["term_grace_s"], request["kill_grace_s"])
-    audit(records, request.get("note", ""))
+    write_audit(records, request.get("note", ""))
     print_answer({"schema": SCHEMA, "records": records, "audit": log})
     return 0
 

@@ -88,10 +88,10 @@ class Monitor:
     def sample(self) -> None:
         """Answer if anything has changed, or the last answer is long ago."""
         gpus, missing = self.sampler.sample()
-        rows = {uuid: row_of(gpu) for uuid, gpu in gpus.items()}
+        rows = {uuid: build_row(gpu) for uuid, gpu in gpus.items()}
         changed = {uuid: row for uuid, row in rows.items() if self.sent.get(uuid) != row}
         grown = {run["run_id"]: grew for run in self.runs if (grew := self.progress(run))}
-        watch = checksum(gpus, self.runs)
+        watch = calculate_checksum(gpus, self.runs)
         now = time.monotonic()
         state = (missing, watch, self.requests)
         quiet = not changed and not grown and state == self.reported
@@ -127,7 +127,7 @@ class Monitor:
         return {"tail": tail.decode("utf-8", "replace"), "age_s": round(age_s, 1), "step": step}
 
 
-def row_of(gpu: dict[str, Any]) -> list[float | None]:
+def build_row(gpu: dict[str, Any]) -> list[float | None]:
     """Return a GPU's numbers in the order of the answer; watts without fractions, which always change."""
     power, limit = gpu["power_w"], gpu["power_limit_w"]
     return [
@@ -140,12 +140,12 @@ def row_of(gpu: dict[str, Any]) -> list[float | None]:
     ]
 
 
-def checksum(gpus: dict[str, Any], runs: list[dict[str, Any]]) -> int:
+def calculate_checksum(gpus: dict[str, Any], runs: list[dict[str, Any]]) -> int:
     """Return a number that changes with the processes on the GPUs and the state of the runs."""
     seen: list[object] = []
     for uuid in sorted(gpus):
         pids = gpus[uuid]["pids"]
-        seen.append((uuid, None if pids is None else [identity(pid) for pid in sorted(pids)]))
+        seen.append((uuid, None if pids is None else [identify_process(pid) for pid in sorted(pids)]))
     for run in runs:
         try:
             seen.append(os.stat(os.path.join(run["run_dir"], "state.json")).st_mtime_ns)
@@ -154,7 +154,7 @@ def checksum(gpus: dict[str, Any], runs: list[dict[str, Any]]) -> int:
     return zlib.crc32(repr(seen).encode())
 
 
-def identity(pid: int) -> tuple[object, ...]:
+def identify_process(pid: int) -> tuple[object, ...]:
     """Return who a process is, whose child, and whether it is dead or stopped."""
     process = read_stat(pid)
     if process is None:

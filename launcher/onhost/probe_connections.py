@@ -54,7 +54,7 @@ def listen(request: dict[str, Any]) -> int:
             for key, _ in selector.select(max(0.0, end - time.monotonic())):
                 if isinstance(key.fileobj, socket.socket):
                     caller, _ = key.fileobj.accept()
-                    threading.Thread(target=handshake, args=(caller, nonce), daemon=True).start()
+                    threading.Thread(target=answer_handshake, args=(caller, nonce), daemon=True).start()
                     continue
                 line = sys.stdin.buffer.readline()
                 if not line:
@@ -75,7 +75,7 @@ def open_listener(port: int) -> socket.socket:
     return socket.create_server(("", port), backlog=512)
 
 
-def handshake(caller: socket.socket, nonce: bytes) -> None:
+def answer_handshake(caller: socket.socket, nonce: bytes) -> None:
     """Send the nonce to one client and let it close first, so that TIME_WAIT stays on its side."""
     try:
         with caller:

@@ -65,7 +65,7 @@ def read_text(path: str) -> str:
         return ""
 
 
-def pids() -> set[int]:
+def list_pids() -> set[int]:
     """Return the ids of all processes."""
     return {int(name) for name in os.listdir("/proc") if name.isdigit()}
 
@@ -77,10 +77,10 @@ def read_stats(wanted: Iterable[int]) -> dict[int, ProcStat]:
 
 def read_every_stat() -> dict[int, ProcStat]:
     """Return the fields of all processes, by pid."""
-    return read_stats(pids())
+    return read_stats(list_pids())
 
 
-def children_of(table: dict[int, ProcStat]) -> dict[int, list[int]]:
+def map_children(table: dict[int, ProcStat]) -> dict[int, list[int]]:
     """Return the children of each process that has any, zombies included."""
     children: dict[int, list[int]] = {}
     for pid, stat in table.items():
@@ -88,9 +88,9 @@ def children_of(table: dict[int, ProcStat]) -> dict[int, list[int]]:
     return children
 
 
-def descendants(pid: int, table: dict[int, ProcStat]) -> Iterator[int]:
+def list_descendants(pid: int, table: dict[int, ProcStat]) -> Iterator[int]:
     """Yield the descendants of a process, the nearest first."""
-    children = children_of(table)
+    children = map_children(table)
     todo = deque(sorted(children.pop(pid, ())))
     while todo:
         child = todo.popleft()

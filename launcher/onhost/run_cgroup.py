@@ -135,10 +135,10 @@ class OomKills:
 
     def limit(self) -> int:
         """Return the limit in bytes that the group has reached, 0 where none is known."""
-        return reached_limit(os.path.dirname(self.path)) if self.scope == "group" else 0
+        return find_reached_limit(os.path.dirname(self.path)) if self.scope == "group" else 0
 
 
-def reached_limit(directory: str) -> int:
+def find_reached_limit(directory: str) -> int:
     """Return the limit in bytes that a group, or the nearest one above it, has reached; 0 for none."""
     for folder in list_group_folders(directory):
         for names in NUMBERS:

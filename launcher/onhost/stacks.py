@@ -26,7 +26,7 @@ from itertools import islice
 from typing import Any
 
 from .event_file import EVENTS, MALFORMED, append_event, parse_event
-from .procfs import descendants, is_alive, read_every_stat, read_stat, read_text
+from .procfs import is_alive, list_descendants, read_every_stat, read_stat, read_text
 
 STACKS_SIGNAL = signal.SIGRTMAX - 4  # as in rank/setup.py
 MARK = "==="
@@ -46,7 +46,7 @@ def handles_signal(pid: int, number: int) -> bool:
     return False
 
 
-def living_ranks(run_dir: str) -> dict[int, int]:
+def list_living_ranks(run_dir: str) -> dict[int, int]:
     """Return {rank: pid} of the live ranks."""
     found = {}
     for line in read_lines(os.path.join(run_dir, EVENTS)):
@@ -66,10 +66,10 @@ def read_lines(path: str) -> list[bytes]:
         return []
 
 
-def python_tree(pid: int) -> list[int]:
+def list_python_tree(pid: int) -> list[int]:
     """Return a rank and the Python processes below it, itself first."""
     living = {child: stat for child, stat in read_every_stat().items() if stat.lives}
-    below = (child for child in descendants(pid, living) if is_python(child))
+    below = (child for child in list_descendants(pid, living) if is_python(child))
     return [pid, *islice(below, MAX_WORKERS)]
 
 
@@ -152,7 +152,7 @@ def is_stopped(pid: int) -> bool:
     return process is None or process.state in "Tt"
 
 
-def by_faulthandler(dump: StackFile, main: int, pid: int) -> str:
+def dump_with_faulthandler(dump: StackFile, main: int, pid: int) -> str:
     """Have a process dump its own stacks; return the reason for a failure, "" on success."""
     if is_stopped(pid):
         dump.head(pid, main, "no stacks")
@@ -180,14 +180,17 @@ def by_faulthandler(dump: StackFile, main: int, pid: int) -> str:
 
 def dump_all(run_dir: str) -> None:
     """Dump every live rank, then report it as an event."""
-    dumps = [(StackFile(run_dir, rank), pid, python_tree(pid)) for rank, pid in living_ranks(run_dir).items()]
+    dumps = [
+        (StackFile(run_dir, rank), pid, list_python_tree(pid))
+        for rank, pid in list_living_ranks(run_dir).items()
+    ]
     py_spy = find_py_spy(run_dir)
     dumped = dump_with_py_spy(py_spy, dumps, time.monotonic() + PY_SPY_S) if py_spy else set()
     how = "py-spy" if dumped else "faulthandler"
     missing = {}
     for dump, main, family in dumps:
         for pid in family:
-            why = "" if pid in dumped else by_faulthandler(dump, main, pid)
+            why = "" if pid in dumped else dump_with_faulthandler(dump, main, pid)
             if why and pid == main:
                 dump.write(why + "\n\n")
                 missing[str(dump.rank)] = why

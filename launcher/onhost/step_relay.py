@@ -231,7 +231,7 @@ class Relay:
                 bufsize=0,
                 start_new_session=True,
                 preexec_fn=ignore_signals,  # noqa: PLW1509 - there are no threads
-                cwd=home(),
+                cwd=find_home(),
             )
         except (OSError, ValueError) as error:
             number = error.errno if isinstance(error, OSError) else errno.EINVAL
@@ -350,7 +350,7 @@ def ignore_signals() -> None:
         signal.signal(getattr(signal, name), signal.SIG_IGN)
 
 
-def home() -> str:
+def find_home() -> str:
     """Return the directory where programs start, as they would after a login."""
     place = os.path.expanduser("~")
     return place if os.path.isdir(place) else "/"

@@ -249,7 +249,7 @@ def _scripts(_: Path) -> Read:
 def _claims(folder: Path) -> Read:
     from launcher.onhost.supervisor import gpu_claims as taken
     from launcher.onhost.supervisor import wait_tickets as tickets
-    from launcher.onhost.supervisor.processes import boot_id, own_namespaces
+    from launcher.onhost.supervisor.processes import read_boot_id, read_own_namespaces
     from preflight.probes import host
 
     path = folder / "gpulaunch-claim-GPU-1.x"
@@ -258,7 +258,7 @@ def _claims(folder: Path) -> Read:
     taken.lock(fd)  # a claim counts while its file is locked
     ticket, mine = tickets.make_ticket(str(folder), "mine", ["GPU-1"])
 
-    here = (boot_id(), own_namespaces()[0])
+    here = (read_boot_id(), read_own_namespaces()[0])
 
     def read(data: bytes) -> None:
         for word, value in zip((b"@boot@", b"@pids@"), here, strict=True):
@@ -266,7 +266,7 @@ def _claims(folder: Path) -> Read:
         os.ftruncate(fd, 0)
         os.pwrite(fd, data, 0)
         json.dumps(host.list_gpu_claims(), allow_nan=False)
-        taken.conflict_of(str(folder), "GPU-1", {})
+        taken.find_gpu_conflict(str(folder), "GPU-1", {})
         os.ftruncate(mine, 0)
         os.pwrite(mine, data, 0)
         [found] = tickets.live_tickets(str(folder))

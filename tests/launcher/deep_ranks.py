@@ -84,12 +84,12 @@ def _multiplies(said: str, rank: int) -> bool:
 def break_rank(rank: int, faults: dict[str, Any]) -> None:
     """Give this rank its fault."""
     if faults.get("wrong") == rank:
-        true = single_rank_steps.product_digest
+        true = single_rank_steps.digest_product
 
         def wrong(device: Any, seed: int) -> str:
             return hashlib.sha256(true(device, seed).encode()).hexdigest()[:16]
 
-        single_rank_steps.product_digest = wrong
+        single_rank_steps.digest_product = wrong
     if rank in faults.get("link", ()):
         _pace(next(other for other in faults["link"] if other != rank))
     if "silent" in faults:

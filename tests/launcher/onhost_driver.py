@@ -14,7 +14,7 @@ import pytest
 from launcher.errors import ConnectionLost
 from launcher.follow import protocol
 from launcher.onhost.event_file import parse_event
-from launcher.onhost.supervisor.node import node_name
+from launcher.onhost.supervisor.node import make_node_name
 from launcher.remote import program_source
 from launcher.remote.program_source import read_program_source
 from launcher.transports.base import Endpoint
@@ -87,7 +87,7 @@ class Driver:
     def __init__(self, state_home: Path, run_id: str = "r1") -> None:
         self.home = state_home
         self.run_id = run_id
-        self.run_dir = state_home / "gpulaunch" / "runs" / node_name() / run_id
+        self.run_dir = state_home / "gpulaunch" / "runs" / make_node_name() / run_id
         self.connection = LocalConnection(Endpoint("here", "local", ""))
         self.logs: dict[str, bytearray] = {}
         self.events: list[dict[str, Any]] = []

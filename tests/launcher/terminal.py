@@ -15,7 +15,7 @@ from pathlib import Path
 
 from launcher.config.disconnect_options import DEFAULT_GRACE_S
 from launcher.launch.signals import BOUNCE_S
-from launcher.onhost.supervisor.node import node_name
+from launcher.onhost.supervisor.node import make_node_name
 from tests.launcher.run_plans import run_id
 
 CHECKOUT = Path(__file__).parents[2]
@@ -37,7 +37,7 @@ class Home:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        self.runs = home / ".local" / "state" / "gpulaunch" / "runs" / node_name()
+        self.runs = home / ".local" / "state" / "gpulaunch" / "runs" / make_node_name()
         home.mkdir(exist_ok=True)
         self.inventory = home / "hosts.yaml"
         self.inventory.write_text(json.dumps({"hosts": {"localhost": {"python": sys.executable}}}))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from launcher.onhost.run_cgroup import Cgroup, OomKills, reached_limit, read_count, remove_stale
+from launcher.onhost.run_cgroup import Cgroup, OomKills, find_reached_limit, read_count, remove_stale
 from preflight.probes.cgroup_folder import find_own_cgroup
 from tests.launcher.onhost_driver import CGROUP, RUNAWAY, Driver, pids_of
 
@@ -165,7 +165,7 @@ def test_the_limit_that_was_reached_is_that_of_the_nearest_group(
     for place, numbers in ((group, own), (group.parent, above)):
         for name, number in {"cgroup.procs": "", **numbers}.items():
             (place / name).write_text(f"{number}\n")
-    assert reached_limit(str(group)) == reached
+    assert find_reached_limit(str(group)) == reached
 
 
 class Limited:

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from launcher.onhost.procfs import read_stat
-from launcher.onhost.supervisor.processes import mark_of, send_signal, ticks_of
-from launcher.onhost.supervisor.run_processes import find_run_processes, has_run_marker, supervisor_mark
+from launcher.onhost.supervisor.processes import mark_of, read_start_ticks, send_signal
+from launcher.onhost.supervisor.run_processes import find_run_processes, has_run_marker, read_supervisor_mark
 from launcher.remote.program_source import build_stdin_command, read_program_source
 from launcher.remote.rpc import find_answer
 from launcher.transports.base import CommandResult
@@ -211,7 +211,7 @@ def test_a_run_does_not_end_its_namesake_in_a_container(port: int, tmp_path: Pat
     run_dir.mkdir()
     with container(sys.executable, "-c", SUPERVISOR, "stay", RANK, str(port), RUN_DIR=str(run_dir)):
         theirs = holder(look(port), port).process.pid
-        assert not has_run_marker(theirs, str(run_dir), supervisor_mark(str(run_dir)))
+        assert not has_run_marker(theirs, str(run_dir), read_supervisor_mark(str(run_dir)))
     env = {"GPULAUNCH_RUN_ID": "r1", "GPULAUNCH_RUN_DIR": str(run_dir), "GPULAUNCH_SUPERVISOR": mark_of(9, 9)}
     code = "import os; os.setsid(); import subprocess, sys; " + LAUNCHER
     others = find_run_processes(str(run_dir), set())  # what other tests keep below this process
@@ -225,7 +225,9 @@ def test_a_run_does_not_end_its_namesake_in_a_container(port: int, tmp_path: Pat
         ours = int(launcher.stdout.readline())
         launcher.wait()
         found = find_run_processes(str(run_dir), set())
-        assert {pid: ticks for pid, ticks in found.items() if pid not in others} == {ours: ticks_of(ours)}
+        assert {pid: ticks for pid, ticks in found.items() if pid not in others} == {
+            ours: read_start_ticks(ours)
+        }
         os.kill(ours, signal.SIGKILL)
 
 

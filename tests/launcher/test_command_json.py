@@ -12,7 +12,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from launcher import cli
-from launcher.onhost.supervisor.requests._logs import last_lines
+from launcher.onhost.supervisor.requests._logs import find_last_lines
 from tests.launcher.terminal import Home
 
 pytestmark = pytest.mark.slow
@@ -126,7 +126,7 @@ def test_the_last_lines_of_a_log_are_found_from_its_end(
     text: bytes, lines: int, shown: bytes, tmp_path: Path
 ) -> None:
     (tmp_path / "rank-0.log").write_bytes(text)
-    begin = last_lines(str(tmp_path), "rank-0.log", len(text), lines)
+    begin = find_last_lines(str(tmp_path), "rank-0.log", len(text), lines)
     assert text[begin:] == shown
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from launcher.onhost.deep import observer
-from launcher.onhost.deep.clocks import throttled_s
+from launcher.onhost.deep.clocks import read_throttled_s
 from launcher.onhost.event_file import EVENTS
 from launcher.rundir.event_schema import validate_event
 
@@ -66,5 +66,5 @@ def test_the_time_that_a_quota_held_back_is_read_in_both_forms(
 ) -> None:
     path = tmp_path / "cpu.stat"
     path.write_text(text)
-    assert throttled_s(str(path)) == seconds
-    assert throttled_s(str(tmp_path / "absent")) == 0.0
+    assert read_throttled_s(str(path)) == seconds
+    assert read_throttled_s(str(tmp_path / "absent")) == 0.0

@@ -17,8 +17,8 @@ from launcher.errors import HostError
 from launcher.follow import protocol
 from launcher.onhost.procfs import read_stat
 from launcher.onhost.supervisor.requests._fetch_paths import find_chosen, run_places
-from launcher.onhost.supervisor.requests._logs import offsets_since
-from launcher.onhost.supervisor.requests.fetch import key_of
+from launcher.onhost.supervisor.requests._logs import find_offsets
+from launcher.onhost.supervisor.requests.fetch import make_key
 from launcher.onhost.supervisor.requests.remove import remove_run
 from launcher.onhost.supervisor.run_dir import CLIENT
 from launcher.planning.run_record import build_run_record, read_record
@@ -134,7 +134,7 @@ def test_a_broken_fetch_goes_on_where_it_ended(run: Driver, there: OpenConnectio
     here = tmp_path / "here"
     mtime = (out / "model.bin").stat().st_mtime_ns
     (here / "output").mkdir(parents=True)
-    key = key_of("output/model.bin")
+    key = make_key("output/model.bin")
     (here / "output" / f".{key}.{mtime}-{len(data)}.part").write_bytes(data[:500_000])
     (here / "output" / f".{key}.5-17.part").write_bytes(b"of an older one")
     (here / "rank-0.log").write_bytes(b"hel")
@@ -293,8 +293,8 @@ def test_a_run_of_the_past_is_found_by_the_time_of_its_output(run: Driver) -> No
     ]
     strange = "[" * 200_000 + '\n{"t": 1, "sizes": {"rank-0.log": Infinity}}\n'
     sizes.write_text(strange + "".join(json.dumps(line) + "\n" for line in noted) + '{"torn')
-    assert offsets_since(str(run.run_dir), {"seconds": 600.0}) == {"rank-0.log": 7}
-    assert offsets_since(str(run.run_dir), {"seconds": 1800.0}) == {}
+    assert find_offsets(str(run.run_dir), {"seconds": 600.0}) == {"rank-0.log": 7}
+    assert find_offsets(str(run.run_dir), {"seconds": 1800.0}) == {}
 
 
 def test_a_moment_ago_is_found_by_the_second(run: Driver) -> None:
@@ -309,7 +309,7 @@ def test_a_moment_ago_is_found_by_the_second(run: Driver) -> None:
         (run.run_dir / name).write_text("".join(lines))
     for seconds, size in ((2.0, 997), (10.0, 984), (17.0, 982), (25.0, 970), (600.0, None)):
         expected = {} if size is None else {"rank-0.log": size}
-        assert offsets_since(str(run.run_dir), {"seconds": seconds}) == expected
+        assert find_offsets(str(run.run_dir), {"seconds": seconds}) == expected
 
 
 @pytest.fixture

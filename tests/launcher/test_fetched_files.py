@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from launcher.onhost.supervisor.requests import fetch
-from launcher.onhost.supervisor.requests.fetch import key_of
+from launcher.onhost.supervisor.requests.fetch import make_key
 from launcher.runs.fetch import FileReceiver, _hold
 
 
@@ -14,7 +14,7 @@ def test_a_file_that_is_not_whole_does_not_have_its_name(tmp_path: Path) -> None
     receiver.write({"file": "output/m", "offset": 0, "whole": 10, "mtime_ns": 5, "grows": False}, b"12345")
     receiver.close()
     assert not (tmp_path / "h" / "output" / "m").exists()
-    assert receiver.missing() == {"have": {}, "part": {key_of("output/m"): [[10, 5, 5]]}, "ends": {}}
+    assert receiver.missing() == {"have": {}, "part": {make_key("output/m"): [[10, 5, 5]]}, "ends": {}}
 
 
 def test_two_fetches_at_once_do_not_cut_what_the_other_has_received(tmp_path: Path) -> None:
@@ -78,11 +78,14 @@ def test_a_count_of_many_files_is_sent_in_parts(tmp_path: Path, monkeypatch: pyt
     for name in ("a", "b"):
         (tmp_path / name).write_bytes(b"123")
     sent: list[int] = []
-    monkeypatch.setattr(fetch, "frame", lambda header: header["lacks"])
+    monkeypatch.setattr(fetch, "encode_frame", lambda header: header["lacks"])
     monkeypatch.setattr(fetch, "write_all", lambda _, count: sent.append(count))
-    assert [name for name, _ in fetch.count_files(fetch.files_below(str(tmp_path), ""), {})] == ["a", "b"]
+    assert [name for name, _ in fetch.count_files(fetch.list_files_below(str(tmp_path), ""), {})] == [
+        "a",
+        "b",
+    ]
     assert sent == [6]
     sent.clear()
     monkeypatch.setattr(fetch, "BEAT_S", 0.0)
-    fetch.count_files(fetch.files_below(str(tmp_path), ""), {})
+    fetch.count_files(fetch.list_files_below(str(tmp_path), ""), {})
     assert sent == [3, 3, 0]

@@ -25,9 +25,9 @@ from launcher.commands.forward import _ports
 from launcher.config.inventory import HostEntry
 from launcher.errors import BadInput, HostError
 from launcher.follow import protocol
-from launcher.onhost.supervisor.node import node_name
+from launcher.onhost.supervisor.node import make_node_name
 from launcher.onhost.supervisor.protocol import RequestRefused
-from launcher.onhost.supervisor.requests._tensorboard import TensorBoard, listening_users
+from launcher.onhost.supervisor.requests._tensorboard import TensorBoard, list_listeners
 from launcher.runs.access import RunAccess
 from launcher.runs.forward import WINDOW, PortForward, _Carried, open_forward
 from launcher.runs.request import RequestDenied
@@ -51,7 +51,7 @@ exec "%s" -m http.server --bind "$6" --directory "$4" "$8"
 def run_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run that is over, and how its host knows it."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    place = tmp_path / "gpulaunch" / "runs" / node_name() / "r1"
+    place = tmp_path / "gpulaunch" / "runs" / make_node_name() / "r1"
     place.mkdir(parents=True)
     (tmp_path / "python").write_text(BOARD % sys.executable)
     (tmp_path / "python").chmod(0o755)
@@ -210,12 +210,12 @@ def test_a_server_of_another_user_in_the_place_of_tensorboard_is_not_forwarded(
     board = TensorBoard({"launch": {"output": str(tmp_path)}}, str(tmp_path))
     with Server(lambda sock: sock.close()).sock as server:
         board.port = server.getsockname()[1]
-        assert listening_users(board.port) == {os.geteuid()}
+        assert list_listeners(board.port) == {os.geteuid()}
         board.connect().close()
         monkeypatch.setattr("os.geteuid", lambda: 4242)  # the socket is not of this user
         with pytest.raises(RequestRefused, match="another user listens"):
             board.connect()
-    assert listening_users(board.port, str(tmp_path / "unreadable")) == set()
+    assert list_listeners(board.port, str(tmp_path / "unreadable")) == set()
     board.__exit__()
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from launcher.onhost.gauge.io_activity import IoActivity
-from launcher.onhost.gauge.liveness import IdleTimer, activity_reason
+from launcher.onhost.gauge.liveness import IdleTimer, explain_activity
 
 IDLE = {"busy": 0, "memory_busy": 0, "memory_mib": 9000, "power_w": 35.0, "power_limit_w": 350.0}
 TRAINS = {**IDLE, "busy": 97, "memory_busy": 55, "power_w": 290.0}
@@ -26,7 +26,7 @@ def alive(
 ) -> str:
     activity = IoActivity()
     activity.io, activity.starved = io or {}, starved or {}
-    return activity_reason(
+    return explain_activity(
         line, activity, GPU_OF, {"GPU-a": 300.0, "GPU-b": 300.0} if drawn is None else drawn
     )
 

@@ -137,7 +137,7 @@ def test_a_claim_of_an_earlier_boot_counts_for_nothing_even_if_somebody_locks_it
     path, fd = claims.make_claim(place, GPU, "old")
     data = json.loads(Path(path).read_text())
     os.pwrite(fd, json.dumps({**data, "boot_id": "x" * 36}).encode().ljust(400), 0)
-    assert claims.conflict_of(place, GPU, {}) == ""
+    assert claims.find_gpu_conflict(place, GPU, {}) == ""
     os.close(fd)
 
 
@@ -145,7 +145,7 @@ def test_a_claim_of_an_earlier_boot_counts_for_nothing_even_if_somebody_locks_it
 def test_the_owner_is_the_files_owner_not_what_it_says(place: str) -> None:
     path, fd = claims.make_claim(place, GPU, "r9")
     os.chown(path, 12345, -1)
-    assert "of 12345" in claims.conflict_of(place, GPU, {})
+    assert "of 12345" in claims.find_gpu_conflict(place, GPU, {})
     os.close(fd)
 
 
@@ -196,7 +196,7 @@ def test_the_agent_tells_live_claims_with_their_owner() -> None:
 def claim_result(place: str, monkeypatch: pytest.MonkeyPatch) -> tuple[str, list[dict[str, Any]]]:
     """Return what both readers say of the GPU: the supervisor's before a start, and the agent's."""
     monkeypatch.setattr(probe, "_CLAIMS_DIR", place)
-    return claims.conflict_of(place, GPU, {}), [
+    return claims.find_gpu_conflict(place, GPU, {}), [
         claim for claim in list_gpu_claims() if claim["gpu_uuid"] == GPU
     ]
 
@@ -227,7 +227,7 @@ def test_what_is_no_claim_counts_only_while_its_owner_holds_it_and_in_that_ones_
     path = Path(place, claim_files.claim_name(GPU) + "00ff")
     path.write_bytes(content.encode("utf-8", "surrogateescape"))
     os.chown(path, 12345, -1) if os.geteuid() == 0 else None
-    owner = str(path.stat().st_uid) if os.geteuid() == 0 else claims.user_name(os.geteuid())
+    owner = str(path.stat().st_uid) if os.geteuid() == 0 else claims.read_user_name(os.geteuid())
     assert claim_result(place, monkeypatch) == ("", [])
     with path.open("r+b") as held:
         claims.lock(held.fileno())

@@ -104,8 +104,8 @@ def test_first_come_first_served_among_those_who_want_the_same(place: str, held_
     take(held_open, place, "other", "C")
     second = take(held_open, place, "second", "B")
     third = take(held_open, place, "third", "A", "B", "C")
-    assert names(tickets.tickets_ahead(place, second)) == ["first"]
-    assert names(tickets.tickets_ahead(place, third)) == ["first", "other", "second"]
+    assert names(tickets.list_tickets_ahead(place, second)) == ["first"]
+    assert names(tickets.list_tickets_ahead(place, third)) == ["first", "other", "second"]
 
 
 def test_what_a_ticket_says_moves_it_nowhere_and_what_cannot_be_read_wants_everything(
@@ -115,7 +115,7 @@ def test_what_a_ticket_says_moves_it_nowhere_and_what_cannot_be_read_wants_every
     mine = take(held_open, place, "mine", "A")
     late = take(held_open, place, "late", "A")
     os.utime(late, (0, 0))  # a time that anybody can set
-    assert names(tickets.tickets_ahead(place, mine)) == []
+    assert names(tickets.list_tickets_ahead(place, mine)) == []
     for said in (b"\xff{", b"[1]", b'{"name": 3, "gpus": ["Z"]}', b"[" * 5000, b" " * 20_000):
         assert tickets.parse_ticket(said) == ("", None)
     assert tickets.parse_ticket(b'{"name": "x", "gpus": [1]}') == ("x", None)
@@ -140,7 +140,7 @@ def test_many_tickets_of_one_user_are_bounded(
     monkeypatch.setattr(tickets, "TICK_S", 0.0)
     paths = [take(held_open, place, f"n{n}", "A") for n in range(tickets.MAX_TICKETS + 2)]
     assert len(tickets.live_tickets(place)) == tickets.MAX_TICKETS
-    assert len(tickets.tickets_ahead(place, paths[-1])) == tickets.MAX_TICKETS  # it waits, all the same
+    assert len(tickets.list_tickets_ahead(place, paths[-1])) == tickets.MAX_TICKETS  # it waits, all the same
 
 
 def blocked(facts: HostFacts, job: Job) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from launcher.onhost.event_file import append_event, read_step
-from launcher.onhost.procfs import ProcStat, descendants
+from launcher.onhost.procfs import ProcStat, list_descendants
 
 PARENTS = {2: 1, 3: 1, 4: 2, 5: 4, 9: 8}
 
@@ -26,7 +26,7 @@ def test_descendants_are_listed_once_the_nearest_first(
 ) -> None:
     fields = dict.fromkeys(ProcStat._fields, 0)
     table = {child: ProcStat(**{**fields, "state": "S", "ppid": above}) for child, above in parents.items()}  # type: ignore[arg-type]
-    assert list(descendants(pid, table)) == below
+    assert list(list_descendants(pid, table)) == below
 
 
 def test_an_event_has_fields_of_any_name_and_type(tmp_path: Path) -> None:

@@ -45,8 +45,8 @@ def test_interpreters_are_found_where_environments_lie_and_broken_ones_are_passe
         path.chmod(0o755)
     (home / ".conda").mkdir()
     (home / ".conda/environments.txt").write_text(f"{sys.prefix}\nnot a path\n")
-    paths = list(find_interpreters.candidates())
-    named = find_interpreters.candidates(["python3", "~/env/bin/python", "/gone/python"])
+    paths = list(find_interpreters.list_candidates())
+    named = find_interpreters.list_candidates(["python3", "~/env/bin/python", "/gone/python"])
     assert [next(named), next(named)] == [str(home / "env/bin/python"), paths[0]]
     own = str(home / "venvs/lab/bin/python")
     assert {own, str(home / "venv/bin/python"), f"{sys.prefix}/bin/python"} <= set(paths)

@@ -16,7 +16,7 @@ import pytest
 
 from launcher.onhost import kill_leftovers
 from launcher.onhost.answer import MARKER
-from launcher.onhost.supervisor.processes import mark_of, ticks_of
+from launcher.onhost.supervisor.processes import mark_of, read_start_ticks
 from launcher.remote.program_source import read_program_source
 from tests.lab import needs
 
@@ -38,7 +38,7 @@ class Run:
 
     def victim(self, **other: Any) -> dict[str, Any]:
         pid = self.process.pid
-        same = {"pid": pid, "start_ticks": ticks_of(pid), "ppid": os.getpid(), "uid": os.getuid()}
+        same = {"pid": pid, "start_ticks": read_start_ticks(pid), "ppid": os.getpid(), "uid": os.getuid()}
         return {**same, "mark": self.mark, **other}
 
     def reaped(self, **other: Any) -> str:
@@ -56,7 +56,7 @@ def left() -> Iterator[Run]:
 
 @pytest.fixture
 def live() -> Iterator[Run]:
-    run = Run(mark_of(os.getpid(), ticks_of(os.getpid())))
+    run = Run(mark_of(os.getpid(), read_start_ticks(os.getpid())))
     yield run
     run.process.kill()
     run.process.wait()

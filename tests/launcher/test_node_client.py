@@ -28,8 +28,8 @@ from launcher.follow.events import (
 from launcher.follow.log_offsets import ResumePoint
 from launcher.follow.node_client import NodeClient
 from launcher.onhost.supervisor.daemon.supervised_run import answer_start
-from launcher.onhost.supervisor.node import node_name
-from launcher.onhost.supervisor.protocol import frame
+from launcher.onhost.supervisor.node import make_node_name
+from launcher.onhost.supervisor.protocol import encode_frame
 from launcher.transports.local import LocalConnection, LocalStream
 from tests.launcher.broken_links import (
     BrokenStart,
@@ -90,7 +90,7 @@ def test_a_host_that_has_told_all_and_gone_is_still_heard_to_the_end(
     events: queue.Queue[RunEvent] = queue.Queue(1)
     following = follower("print('x' * 30_000)", events)
     following.start()
-    run_dir = tmp_path / "gpulaunch" / "runs" / node_name() / RUN
+    run_dir = tmp_path / "gpulaunch" / "runs" / make_node_name() / RUN
     ended(run_dir)
     time.sleep(2.5)  # the client, busy with the first event, says meanwhile that it lives: to nobody
     came = [events.get(timeout=20)]
@@ -158,7 +158,7 @@ def test_a_run_whose_start_was_not_answered_is_found_and_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    state = tmp_path / "gpulaunch" / "runs" / node_name() / RUN / "state.json"
+    state = tmp_path / "gpulaunch" / "runs" / make_node_name() / RUN / "state.json"
     went_on = BrokenStart(lambda: state.exists() and json.loads(state.read_text())["phase"] != "starting")
     came = follow_to_the_end(went_on, "print('done')")
     assert [each.state["exit"]["ranks"] for each in came if isinstance(each, HostEnded)] == [{"0": 0}]
@@ -203,11 +203,13 @@ def test_events_keep_their_times_though_a_host_sets_its_clock(step_s: float) -> 
     lines = [{"event": "detached", "t": 1e9 + clock, "m": m} for m, clock in ((69.0, 0.0), (71.0, step_s))]
     first, second = (json.dumps(line) + "\n" for line in lines)
     words = [
-        frame({"alive": 70.0, "t": 1e9}),
-        frame({**log, "offset": 0, "size": len(first)}, first.encode()),
-        frame({"alive": 72.0, "t": 1e9 + 2.0 + step_s}),
-        frame({**log, "offset": len(first), "size": len(second)}, second.encode()),
-        frame({"end": {**STATE, "phase": "ended", "ended": 1e9 + 2.0 + step_s}, "t": 1e9 + 3.0 + step_s}),
+        encode_frame({"alive": 70.0, "t": 1e9}),
+        encode_frame({**log, "offset": 0, "size": len(first)}, first.encode()),
+        encode_frame({"alive": 72.0, "t": 1e9 + 2.0 + step_s}),
+        encode_frame({**log, "offset": len(first), "size": len(second)}, second.encode()),
+        encode_frame(
+            {"end": {**STATE, "phase": "ended", "ended": 1e9 + 2.0 + step_s}, "t": 1e9 + 3.0 + step_s}
+        ),
     ]
     host = Host(frames({"state": STATE, "t": 1e9}) + b"".join(map(bytes, words)))
     follow_set_answers(host, events, ResumePoint())

@@ -19,7 +19,7 @@ from launcher.commands import stop
 from launcher.config.inventory import HostEntry
 from launcher.onhost.supervisor import client_files, next_start
 from launcher.onhost.supervisor.next_start import read_next
-from launcher.onhost.supervisor.node import node_location
+from launcher.onhost.supervisor.node import read_node_location
 from launcher.onhost.supervisor.requests.list import describe_run
 from launcher.onhost.supervisor.run_dir import read_state
 from launcher.runs.remote_run import NodeRun
@@ -280,7 +280,7 @@ def test_of_two_decisions_the_first_counts_and_the_start_that_came_second_ends(t
     starts = [tmp_path / f"r-20260101-00000{number}-abcdef" for number in (1, 2)]
     for start_dir in starts:
         start_dir.mkdir()
-        (start_dir / "state.json").write_text(json.dumps(node_location()))
+        (start_dir / "state.json").write_text(json.dumps(read_node_location()))
         next_start.succeed(run_dir, str(start_dir))
     for state in (next_start.ENDED, next_start.WAITS):  # a stop and a keeper that come late
         next_start.write_next(run_dir, state, why="late")
@@ -294,7 +294,7 @@ def test_of_two_decisions_the_first_counts_and_the_start_that_came_second_ends(t
 def decide(path: Path, why: str) -> None:
     """Let whoever reads what was decided of a start find nothing, and the next one that it was ended."""
     writer = os.open(path / "decided.json", os.O_WRONLY)  # a FIFO: the first reader is there, and waits
-    (path / "later").write_text(json.dumps({**node_location(), "state": "ended", "why": why}))
+    (path / "later").write_text(json.dumps({**read_node_location(), "state": "ended", "why": why}))
     (path / "later").rename(path / "decided.json")
     os.close(writer)
 
@@ -303,7 +303,7 @@ def test_a_start_is_ended_by_a_stop_that_came_while_it_was_made(run: Driver) -> 
     before = run.run_dir.parent / "r0"
     before.mkdir(parents=True)
     os.mkfifo(before / "decided.json")
-    (before / "next.json").write_text(json.dumps({**node_location(), "state": "held"}))
+    (before / "next.json").write_text(json.dumps({**read_node_location(), "state": "held"}))
     stop_that_comes = threading.Thread(target=decide, args=(before, "stopped by ada@pc"))
     stop_that_comes.start()
     run.start("import time; time.sleep(120)", restart={"after": "r0"}, restart_order="{}")

@@ -16,8 +16,8 @@ import pytest
 from launcher.onhost.supervisor import client_files, next_start
 from launcher.onhost.supervisor.client_files import detach_run, record_heartbeat
 from launcher.onhost.supervisor.daemon import restart_keeper
-from launcher.onhost.supervisor.node import node_location
-from launcher.onhost.supervisor.processes import ticks_of
+from launcher.onhost.supervisor.node import read_node_location
+from launcher.onhost.supervisor.processes import read_start_ticks
 from launcher.onhost.supervisor.requests import restart, stop
 from tests.users import User
 
@@ -265,7 +265,7 @@ def test_what_a_person_wanted_is_not_followed_by_a_start(run_dir: str, name: str
 def test_a_client_that_ends_a_host_for_a_failure_elsewhere_rules_no_start_out(run_dir: str) -> None:
     end = {**KILLED, "requested": True, "cause": "request", "why": "b was lost"}
     with subprocess.Popen(["sleep", "60"]) as supervisor:
-        state = {**node_location(), "supervisor": [supervisor.pid, ticks_of(supervisor.pid)]}
+        state = {**read_node_location(), "supervisor": [supervisor.pid, read_start_ticks(supervisor.pid)]}
         for by_failure, follows in ((True, True), (False, False), (True, False)):  # a person's word stays
             asked = client_files.StopRequest("b was lost", 5.0, failed=by_failure)
             client_files.request_stop(run_dir, asked, state)
@@ -278,7 +278,7 @@ def test_a_main_host_that_was_lost_and_answers_again_keeps_its_next_start_open(
 ) -> None:
     record_heartbeat(run_dir)
     keep(client_quiet_s=3600.0, nodes=2)
-    state = {**node_location(), "phase": "ended", "exit": {"remaining_pids": []}}
+    state = {**read_node_location(), "phase": "ended", "exit": {"remaining_pids": []}}
     Path(run_dir, "state.json").write_text(json.dumps(state))
     stop.stop_and_wait(run_dir, {"grace_s": 0.0, "why": "it is started again elsewhere", "failed": True})
     told = next_start.read_next(run_dir)

@@ -12,7 +12,7 @@ import pytest
 
 from launcher.follow import protocol
 from launcher.onhost.supervisor.client_files import StopRequest, kill_supervisor, request_stop, write_stop
-from launcher.onhost.supervisor.daemon.launcher import codes_in_its_log
+from launcher.onhost.supervisor.daemon.launcher import read_logged_codes
 from launcher.remote.program_source import read_program_source
 from tests.launcher.onhost_driver import ALONE, FAMILY, LAUNCHER, NO_GROUP, PYTHON, WAIT, Driver, pids_of, up
 
@@ -378,4 +378,4 @@ def test_how_a_rank_ended_that_nobody_saw_is_read_from_its_launchers_words(
     tmp_path: Path, log: str, unseen: list[int], codes: dict[int, int]
 ) -> None:
     (tmp_path / "launcher.log").write_text(log)
-    assert codes_in_its_log(str(tmp_path), unseen) == codes
+    assert read_logged_codes(str(tmp_path), unseen) == codes

@@ -13,7 +13,13 @@ from typing import Any
 import pytest
 
 from launcher.onhost.answer import MARKER
-from launcher.onhost.supervisor.node import host_of, life_s, name_of, node_location, node_name
+from launcher.onhost.supervisor.node import (
+    make_node_name,
+    measure_life,
+    name_of,
+    parse_host,
+    read_node_location,
+)
 from launcher.onhost.supervisor.protocol import RequestRefused
 from launcher.onhost.supervisor.requests.start import make_run_dir
 from launcher.remote.program_source import read_program_source
@@ -151,14 +157,14 @@ def test_a_container_with_its_hosts_home_and_name_is_judged_by_itself_alone(
 
 @needs_namespaces
 def test_a_restarted_container_knows_its_runs_of_before_as_lost(here: Node, container: Node) -> None:
-    leave_run(here, {**node_location(), "pid_ns": "pid:[1]"}, silent_s=100.0)
+    leave_run(here, {**read_node_location(), "pid_ns": "pid:[1]"}, silent_s=100.0)
     assert container.listed() == {"r1": False}
     container.ask("remove", run_id="r1")
     assert not here.run_dir.exists()
 
 
 def test_a_run_of_an_earlier_boot_is_lost_and_can_be_removed(here: Node) -> None:
-    leave_run(here, {**node_location(), "boot_id": "before"}, silent_s=life_s() + 100.0)
+    leave_run(here, {**read_node_location(), "boot_id": "before"}, silent_s=measure_life() + 100.0)
     assert here.listed() == {"r1": False}
     assert here.ask("list")["other_hosts"] == {}
     here.ask("remove", run_id="r1")
@@ -166,7 +172,7 @@ def test_a_run_of_an_earlier_boot_is_lost_and_can_be_removed(here: Node) -> None
 
 
 def test_a_run_that_gave_a_sign_of_life_while_this_host_was_up_is_a_namesakes(here: Node) -> None:
-    leave_run(here, {**node_location(), "boot_id": "of a clone"}, silent_s=life_s() - 5.0)
+    leave_run(here, {**read_node_location(), "boot_id": "of a clone"}, silent_s=measure_life() - 5.0)
     assert here.listed() == {}
     assert here.ask("list")["other_hosts"] == {HOST: ["r1"]}
     assert len(refusals(here)) == 1
@@ -176,14 +182,14 @@ def test_a_run_that_gave_a_sign_of_life_while_this_host_was_up_is_a_namesakes(he
 
 
 def test_a_run_that_has_no_state_yet_is_judged_by_where_its_directory_was_made(here: Node) -> None:
-    leave_run(here, {**node_location(), "boot_id": "of a clone"}, silent_s=0.0)
+    leave_run(here, {**read_node_location(), "boot_id": "of a clone"}, silent_s=0.0)
     (here.run_dir / "state.json").unlink()
     assert here.listed() == {}
     assert here.ask("list")["other_hosts"] == {HOST: ["r1"]}
 
 
 def test_a_host_that_got_another_name_still_knows_what_it_started_in_this_boot(here: Node) -> None:
-    leave_run(here, {**node_location(), "boot_id": "of gpu-07"}, silent_s=0.0)
+    leave_run(here, {**read_node_location(), "boot_id": "of gpu-07"}, silent_s=0.0)
     here.run_dir.parent.rename(here.run_dir.parent.with_name("gpu-07-0badf00d"))
     here.start("print(1)")
     here.ended()
@@ -192,7 +198,7 @@ def test_a_host_that_got_another_name_still_knows_what_it_started_in_this_boot(h
     for path in (place, mark):
         path.rename(str(path).replace(place.name, "renamed-0badf00d"))
     here.run_dir = place.with_name("renamed-0badf00d") / "r1"
-    (here.run_dir / "state.json").write_text(json.dumps({"phase": "running", **node_location()}))
+    (here.run_dir / "state.json").write_text(json.dumps({"phase": "running", **read_node_location()}))
     assert here.listed() == {"r1": False}
     assert here.ask("list")["other_hosts"] == {"gpu-07": ["r1"]}
     here.ask("remove", run_id="r1")
@@ -203,7 +209,7 @@ def test_a_host_that_got_another_name_still_knows_what_it_started_in_this_boot(h
 @needs_namespaces
 def test_a_run_whose_log_is_still_open_somewhere_is_removed_as_nfs_lets_it(here: Node) -> None:
     """NFS keeps an open file under a name of its own, which cannot be deleted; so is a mount point."""
-    leave_run(here, node_location(), silent_s=0.0)
+    leave_run(here, read_node_location(), silent_s=0.0)
     (here.run_dir / "state.json").write_text(json.dumps({"phase": "ended"}))
     kept = here.run_dir / ".nfs000000000000abcd00000001"
     kept.touch()
@@ -217,7 +223,7 @@ def test_a_run_whose_log_is_still_open_somewhere_is_removed_as_nfs_lets_it(here:
     finally:
         for path in place.glob("*/.nfs*"):
             subprocess.run(["umount", str(path)], check=True)
-    leave_run(here, {**node_location(), "boot_id": "before"}, silent_s=life_s() + 100.0)
+    leave_run(here, {**read_node_location(), "boot_id": "before"}, silent_s=measure_life() + 100.0)
     here.ask("remove", run_id="r1")
     assert list(place.iterdir()) == []
 
@@ -238,11 +244,11 @@ def test_a_home_without_fifos_is_refused_with_what_helps(
 def test_clones_of_one_image_and_hosts_of_one_name_have_places_of_their_own() -> None:
     names = [name_of(host, machine) for host in ("a", "b") for machine in ("1", "2", "")]
     assert len(set(names)) == 6
-    assert [host_of(name) for name in names] == ["a"] * 3 + ["b"] * 3
-    assert host_of(name_of("gpu-01.lab.example", "1") + "+2") == "gpu-01.lab.example"
+    assert [parse_host(name) for name in names] == ["a"] * 3 + ["b"] * 3
+    assert parse_host(name_of("gpu-01.lab.example", "1") + "+2") == "gpu-01.lab.example"
     assert "/" not in name_of("../../x", "1")
     assert name_of("..", "1")[0] != "."
-    assert node_name().startswith(f"{HOST}-")
+    assert make_node_name().startswith(f"{HOST}-")
 
 
 @needs_namespaces

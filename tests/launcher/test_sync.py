@@ -317,8 +317,8 @@ def test_no_python_there_is_told_with_what_to_set(here: Path, there: Path) -> No
 
 def test_a_host_that_works_long_says_so_and_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
     with mock.patch.object(answer, "_last_beat", [float("-inf")]):
-        answer.beat()
-        answer.beat()
+        answer.report_busy()
+        answer.report_busy()
     assert capsys.readouterr().out.count('{"busy": true}') == 1
     client = SyncClient(mock.Mock(command_line=lambda _: "ssh a"), "python3")
     client._stream = mock.Mock()

@@ -9,7 +9,7 @@ import pytest
 from launcher.errors import SyncFailed
 from launcher.onhost import answer
 from launcher.onhost.sync.install import copy
-from launcher.onhost.sync.lock import boot_id, remove_stale, take_lock
+from launcher.onhost.sync.lock import read_boot_id, remove_stale, take_lock
 from launcher.onhost.sync.safe_dir import SafeDirectory
 from launcher.onhost.sync.staging import remove_tree
 from launcher.sync.nfs_cache import await_sight, collect_tree_stamps
@@ -68,7 +68,7 @@ def test_what_a_sync_of_another_host_is_bringing_is_not_swept(tmp_path: Path) ->
     target = tmp_path / "there"
     directory = SafeDirectory(str(target))
     state = target / ".gpulaunch-sync"
-    for nonce, boot in (("killed", boot_id()), ("live", "of another host"), ("dead", "of another host")):
+    for nonce, boot in (("killed", read_boot_id()), ("live", "of another host"), ("dead", "of another host")):
         (state / f"nonce-{nonce}").write_text(boot)
         (state / f"incoming-{nonce}").mkdir()
     (state / "incoming-ended").mkdir()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from launcher.onhost.guard.torch_hooks import _hidden_from_compiler
-from launcher.onhost.rank.import_hooks import after_import
+from launcher.onhost.rank.import_hooks import hook_imports
 
 
 def _torch(*, traced: bool, callback: object) -> Any:
@@ -53,8 +53,8 @@ def test_a_module_that_two_watch_is_imported_and_told_to_both(
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
     told: list[object] = []
-    after_import({"watched_by_two": lambda module: told.append(("guard", module.done))}, print)
-    after_import({"watched_by_two": lambda module: told.append(("rank", module.done))}, print)
+    hook_imports({"watched_by_two": lambda module: told.append(("guard", module.done))}, print)
+    hook_imports({"watched_by_two": lambda module: told.append(("rank", module.done))}, print)
     module = import_module("watched_by_two")
     assert told == [("guard", True), ("rank", True)]
     assert module.__spec__

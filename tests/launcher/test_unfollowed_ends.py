@@ -8,18 +8,18 @@ import pytest
 from click.testing import CliRunner
 
 from launcher.cli import cli
-from launcher.onhost.supervisor.node import node_location
-from launcher.onhost.supervisor.processes import ticks_of
-from launcher.onhost.supervisor.run_dir import loss_of
+from launcher.onhost.supervisor.node import read_node_location
+from launcher.onhost.supervisor.processes import read_start_ticks
+from launcher.onhost.supervisor.run_dir import find_loss
 
 
 @pytest.mark.parametrize(
     ("of_state", "loss"),
     [
-        ({"supervisor": [7, ticks_of(1)]}, "killed"),
+        ({"supervisor": [7, read_start_ticks(1)]}, "killed"),
         # A restarted container gets the number of its former namespace again.
-        ({"supervisor": [7, ticks_of(1) - 1]}, "container"),
-        ({"supervisor": [7, ticks_of(1)], "pid_ns": "1"}, "container"),
+        ({"supervisor": [7, read_start_ticks(1) - 1]}, "container"),
+        ({"supervisor": [7, read_start_ticks(1)], "pid_ns": "1"}, "container"),
         ({"boot_id": "another"}, "host"),
         ({"boot_id": ""}, None),
     ],
@@ -27,7 +27,7 @@ from launcher.onhost.supervisor.run_dir import loss_of
 def test_a_loss_is_told_by_where_and_when_the_supervisor_began(
     of_state: dict[str, Any], loss: str | None
 ) -> None:
-    assert loss_of({**node_location(), **of_state}) == loss
+    assert find_loss({**read_node_location(), **of_state}) == loss
 
 
 def test_a_fetched_run_that_was_stopped_has_not_failed(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from launcher.onhost.deep.schedule import (
     ALL_ROUNDS_UP_TO,
     MOST_SUSPECTS,
     MOST_WITNESSES,
+    find_partner,
     pair_rounds,
-    pairs_to_repeat,
-    partner_of,
+    select_slow_pairs,
 )
 from preflight.checks.finding import Finding
 from preflight.checks.runner import check_deep
@@ -111,13 +111,13 @@ def test_two_nodes_cannot_tell_who_is_slow_and_accuse_nobody() -> None:
 
 def test_slow_pairs_are_repeated_with_the_fastest_pairs_of_their_nodes() -> None:
     rates = {(0, 1): 9.0, (0, 2): 10.0, (0, 3): 5.0, (1, 2): 10.0, (1, 3): 10.0, (2, 3): 9.5}
-    assert pairs_to_repeat(rates, 0.85) == [(0, 3), (0, 2), (1, 3)]
-    assert pairs_to_repeat(rates, 0.4) == []
-    assert pairs_to_repeat({(0, 1): 1.0, (0, 2): 9.0}, 0.85) == []
+    assert select_slow_pairs(rates, 0.85) == [(0, 3), (0, 2), (1, 3)]
+    assert select_slow_pairs(rates, 0.4) == []
+    assert select_slow_pairs({(0, 1): 1.0, (0, 2): 9.0}, 0.85) == []
     alone = {(0, 1): 1.0, (0, 2): 1.0, (0, 3): 1.0, (1, 2): 9.0, (1, 3): 8.0, (2, 3): 9.0}
-    assert set(pairs_to_repeat(alone, 0.85)) == {(0, 1), (0, 2), (0, 3), (1, 2), (2, 3)}
+    assert set(select_slow_pairs(alone, 0.85)) == {(0, 1), (0, 2), (0, 3), (1, 2), (2, 3)}
     many = {(one, other): 1.0 + (one + other) % 2 * 9 for one in range(16) for other in range(one + 1, 16)}
-    assert len(pairs_to_repeat(many, 0.85)) <= MOST_SUSPECTS + MOST_WITNESSES
+    assert len(select_slow_pairs(many, 0.85)) <= MOST_SUSPECTS + MOST_WITNESSES
 
 
 SUSPECT, WITNESSES = ("n0", "n3"), (("n0", "n1"), ("n2", "n3"))
@@ -194,7 +194,9 @@ def test_in_rounds_of_pairs_everybody_meets_everybody_once_or_three_others(count
     for each in rounds:
         members = [member for pair in each for member in pair]
         assert len(set(members)) == len(members)
-        assert all(partner_of(partner_of(member, each) or 0, each) == member for member in members if member)
+        assert all(
+            find_partner(find_partner(member, each) or 0, each) == member for member in members if member
+        )
     if count <= ALL_ROUNDS_UP_TO:
         assert len(pairs) == count * (count - 1) // 2
     else:

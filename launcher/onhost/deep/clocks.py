@@ -40,13 +40,13 @@ class ProcessorClock(WallClock):
     """
 
     def __init__(self) -> None:
-        self._groups = groups_with_quota()
+        self._groups = list_quota_groups()
 
     def read(self) -> Reading:
         """Return a start for `since`: three clocks at one moment, again if others took the processor."""
         for _ in range(_MOST_READS):
             before = time.perf_counter()
-            queued, throttled = queued_s(), sum(map(throttled_s, self._groups))
+            queued, throttled = read_queued_s(), sum(map(read_throttled_s, self._groups))
             if time.perf_counter() - before < _AT_ONCE_S:
                 break
         return before, queued, throttled
@@ -66,13 +66,13 @@ class ProcessorClock(WallClock):
         return wall, min(wall, max(0.0, queued - throttled)), min(wall, throttled)
 
 
-def queued_s() -> float:
+def read_queued_s() -> float:
     """Return how long this thread has been in the queue for a processor, 0 where that is not counted."""
     words = read_text("/proc/thread-self/schedstat").split()
     return int(words[1]) / 1e9 if len(words) > 1 else 0.0
 
 
-def throttled_s(path: str) -> float:
+def read_throttled_s(path: str) -> float:
     """Return how long the quota of a control group has held it back, by its cpu.stat."""
     for line in read_text(path).splitlines():
         name, _, value = line.partition(" ")
@@ -81,7 +81,7 @@ def throttled_s(path: str) -> float:
     return 0.0
 
 
-def groups_with_quota() -> list[str]:
+def list_quota_groups() -> list[str]:
     """Return cpu.stat of this process's control group and of those around it: each may have a quota."""
     folders = (folder for kind in ("cgroup2", "cpu") for folder in list_group_folders(find_own_cgroup(kind)))
     stats = (os.path.join(folder, "cpu.stat") for folder in folders)

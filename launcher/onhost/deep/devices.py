@@ -50,7 +50,7 @@ class CpuDevice:
         """Return what identifies the device and its kind."""
         return {
             "device": "cpu",
-            "model": cpu_model(),
+            "model": read_cpu_model(),
             "capability": str(self.torch.backends.cpu.get_cpu_capability()),
         }
 
@@ -83,7 +83,7 @@ class GpuDevice:
         torch.cuda.set_device(index)
         self.device = torch.device("cuda", index)
         self.properties = torch.cuda.get_device_properties(index)
-        self.uuid = visible_uuid(index) or _as_uuid(getattr(self.properties, "uuid", ""))
+        self.uuid = find_visible_uuid(index) or _as_uuid(getattr(self.properties, "uuid", ""))
         total = int(self.properties.total_memory)
         self.matrix = 8192 if total >= 12 * GIB else 4096
         self.dtype = torch.bfloat16 if torch.cuda.get_device_capability(index) >= (8, 0) else torch.float16
@@ -139,7 +139,7 @@ def find_device(torch: Any, local_rank: int) -> Any:
     return GpuDevice(torch, local_rank)
 
 
-def visible_uuid(index: int) -> str:
+def find_visible_uuid(index: int) -> str:
     """Return the UUID of the index-th visible GPU, "" where the launch does not say it."""
     words = [word for word in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if word]
     return words[index] if index < len(words) and words[index].startswith("GPU-") else ""
@@ -150,7 +150,7 @@ def _as_uuid(found: object) -> str:
     return text if not text or text.startswith("GPU-") else "GPU-" + text
 
 
-def cpu_model() -> str:
+def read_cpu_model() -> str:
     """Return the processor's name, "CPU" where the kernel does not say it."""
     for line in read_text("/proc/cpuinfo").splitlines():
         name, _, value = line.partition(":")

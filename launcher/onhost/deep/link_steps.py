@@ -4,7 +4,7 @@ from typing import Any
 
 from .clocks import WallClock
 from .devices import time_once
-from .schedule import Pair, pair_rounds, pairs_to_repeat, partner_of
+from .schedule import Pair, find_partner, pair_rounds, select_slow_pairs
 
 REDUCTIONS = 20
 EXCHANGES, FEWEST = 10, 4
@@ -117,14 +117,14 @@ class Pairs:
         """
         widths = sorted({1, min(len(ranks) for ranks in self._members)})
         for number, pairs in enumerate(pair_rounds(len(self._members))):
-            other = partner_of(self._at, pairs)
+            other = find_partner(self._at, pairs)
             for width in widths:
                 self._exchange(other, width, round=number)
         for width in widths:
-            again = pairs_to_repeat(self._rates(width), suspect)
+            again = select_slow_pairs(self._rates(width), suspect)
             for repeat in range(1, REPEATS + 1 if again else 1):
                 for pair in again:
-                    self._exchange(partner_of(self._at, [pair]), width, repeat=repeat)
+                    self._exchange(find_partner(self._at, [pair]), width, repeat=repeat)
         return {"pairs": self.found}
 
     def _exchange(self, other: int | None, width: int, **fields: int) -> None:

@@ -21,8 +21,8 @@ from .link_steps import PairMeter, Pairs, measure_all_reduce
 from .observer import OPTION, Observer, observe
 from .sensors import Sensors
 from .single_rank_steps import (
+    allocate_buffers,
     digest_products,
-    host_buffers,
     measure_copies,
     measure_host_copies,
     measure_products,
@@ -140,7 +140,7 @@ class DeepScript:
 
     def measure_host(self) -> dict[str, Any]:
         """Copy between host and device: each rank of the node alone, then all at once."""
-        buffers = host_buffers(self.device)
+        buffers = allocate_buffers(self.device)
         alone: Any = ([], [])
         for turn in range(max(map(len, self.nodes))):
             if turn == self.place.local_rank:

@@ -26,7 +26,7 @@ def pair_rounds(count: int) -> list[list[tuple[int, int]]]:
     return rounds if count <= ALL_ROUNDS_UP_TO else rounds[:FEW_ROUNDS]
 
 
-def partner_of(member: int, pairs: list[tuple[int, int]]) -> int | None:
+def find_partner(member: int, pairs: list[tuple[int, int]]) -> int | None:
     """Return whom a member meets in a round, None where it pauses."""
     for one, other in pairs:
         if member in (one, other):
@@ -34,7 +34,7 @@ def partner_of(member: int, pairs: list[tuple[int, int]]) -> int | None:
     return None
 
 
-def pairs_to_repeat(rates: dict[Pair, float], share: float) -> list[Pair]:
+def select_slow_pairs(rates: dict[Pair, float], share: float) -> list[Pair]:
     """Return the slowest pairs below `share` of what most reach, and the witnesses they are compared with.
 
     The witnesses are the fastest pairs of the suspects' nodes with others; without them, the fastest of all.

@@ -99,12 +99,12 @@ def digest_products(device: Any) -> dict[str, Any]:
     The same model with the same torch gives the same bits: https://docs.nvidia.com/cuda/cublas/ (results
     reproducibility).
     """
-    first = [product_digest(device, seed) for seed in SEEDS]
-    again = [product_digest(device, seed) for seed in SEEDS]
+    first = [digest_product(device, seed) for seed in SEEDS]
+    again = [digest_product(device, seed) for seed in SEEDS]
     return {"digests": first, "stable": first == again}
 
 
-def product_digest(device: Any, seed: int) -> str:
+def digest_product(device: Any, seed: int) -> str:
     """Return the digest of one product's bytes."""
     torch = device.torch
     size = DIGEST_SIZE[device.kind]
@@ -140,7 +140,7 @@ def measure_host_copies(device: Any, buffers: tuple[Any, Any], times: int) -> tu
     return to_device, copy_rates(device, pinned, there, times=times)
 
 
-def host_buffers(device: Any) -> tuple[Any, Any]:
+def allocate_buffers(device: Any) -> tuple[Any, Any]:
     """Return pinned memory of the host and memory of the device."""
     pinned = device.pinned(device.host_copy_bytes)
     return pinned, device.torch.empty_like(pinned, device=device.device)

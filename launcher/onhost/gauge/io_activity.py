@@ -22,14 +22,14 @@ class IoActivity:
         self.starved = {str(rank): 0.0 for rank in ranks}
         for pid, number in rank_of.items():
             rank = str(number)
-            moved, queued = bytes_moved(pid), run_queue_wait_ns(pid)
+            moved, queued = count_bytes_moved(pid), run_queue_wait_ns(pid)
             self._moved[pid], self._queued[pid] = moved, queued
             self.io[rank] += max(0, moved - moved_before.get(pid, moved))
             waited = max(0, queued - queued_before.get(pid, queued))
             self.starved[rank] += 100.0 * waited / 1e9 / elapsed
 
 
-def bytes_moved(pid: int) -> int:
+def count_bytes_moved(pid: int) -> int:
     """Return the bytes that a process has read and written so far, 0 where that is not readable."""
     try:
         words = read_proc(pid, "io").split()

@@ -27,7 +27,7 @@ def is_spinning(gpu: dict[str, Any], drawn_w: float | None) -> bool:
     return bool(power < little)
 
 
-def activity_reason(
+def explain_activity(
     line: dict[str, Any], activity: IoActivity, gpu_of: dict[str, str], drawn: dict[str, float]
 ) -> str:
     """Return the sign of activity in a sample, "" when it shows none.

@@ -34,9 +34,9 @@ import sys
 import time
 from typing import Any
 
-from ..event_file import EVENTS, MALFORMED, EventReader, event_line, read_step
+from ..event_file import EVENTS, MALFORMED, EventReader, encode_event, read_step
 from ..nvml import GpuSampler
-from .liveness import QUIET_S, IdleTimer, activity_reason
+from .liveness import QUIET_S, IdleTimer, explain_activity
 from .ranks import RankSampler
 
 USAGE = "usage.jsonl"
@@ -138,7 +138,7 @@ class Gauge:
         """Report how long the run has been idle; a run without a live rank is not judged."""
         life = self._output_grew() or self.activity or life or not line["ranks"]
         self.activity = False
-        life = life or bool(activity_reason(line, self.ranks.activity, self.gpu_of, self.steps.drawn))
+        life = life or bool(explain_activity(line, self.ranks.activity, self.gpu_of, self.steps.drawn))
         if not life:  # the activity may be that of a new worker
             self.ranks.families.look_for_new()
         event = self.idle.update(time.monotonic(), life=life, longest_s=3 * self.every_s)
@@ -164,7 +164,7 @@ class Gauge:
 
     def _report(self, name: str, **fields: object) -> None:
         with contextlib.suppress(OSError):
-            os.write(self.events_out, event_line(name, fields))
+            os.write(self.events_out, encode_event(name, fields))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 import os
 import time
 
-from ..procfs import ProcStat, children_of, is_alive, pids, read_stats
+from ..procfs import ProcStat, is_alive, list_pids, map_children, read_stats
 from .io_activity import IoActivity
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -34,7 +34,7 @@ class RankSampler:
             process = table[pid]
             self._cpu[pid] = (process.start_ticks, process.cpu)
             used[rank][0] += process.rss
-            used[rank][1] += ticks_used(process, before.get(pid), elapsed)
+            used[rank][1] += count_ticks(process, before.get(pid), elapsed)
         found: dict[str, dict[str, float | None]] = {}
         for rank, (pages, ticks) in sorted(used.items()):
             cpu = round(100.0 * ticks / TICKS / elapsed, 1) if rank in self._seen else None
@@ -44,7 +44,7 @@ class RankSampler:
         return found
 
 
-def ticks_used(process: ProcStat, before: tuple[int, int] | None, elapsed: float) -> int:
+def count_ticks(process: ProcStat, before: tuple[int, int] | None, elapsed: float) -> int:
     """Return the CPU time of a process since the last sample: all of it if it was born since."""
     if before is not None and before[0] == process.start_ticks:
         return process.cpu - before[1]
@@ -92,14 +92,14 @@ class ProcessTrees:
         if now >= self._afresh_at:
             self._afresh_at = now + AFRESH_S
             self._others = set()
-        found = pids()
+        found = list_pids()
         table = read_stats(found - self._others)
         self._find(table)
         self._others = found - self.rank_of.keys()
         return {pid: stat for pid, stat in table.items() if pid in self.rank_of}
 
     def _find(self, table: dict[int, ProcStat]) -> None:
-        children = children_of(table)
+        children = map_children(table)
         self.rank_of = {}
         for rank, (pid, started) in self._ranks.items():
             todo = [pid] if is_alive(table.get(pid), started) else []

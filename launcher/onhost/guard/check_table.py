@@ -29,7 +29,7 @@ class GuardCheck(NamedTuple):
     lasting: bool = False
 
 
-def checks(values: FiniteMonitor) -> tuple[GuardCheck, ...]:
+def list_checks(values: FiniteMonitor) -> tuple[GuardCheck, ...]:
     """Return the table."""
     return (
         GuardCheck(lambda step: step.training.fired == 1, "judge dtypes", mismatched_peers),  # G6, G7

@@ -9,7 +9,7 @@ MAX_NAMES = 8
 _WRAPPERS = ("_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
 
 
-def names_of(torch: Any, wanted: Sequence[Any], optimizers: Iterable[Any]) -> list[str]:
+def list_names(torch: Any, wanted: Sequence[Any], optimizers: Iterable[Any]) -> list[str]:
     """Return each parameter's name in the outermost module, else its name or position in its optimizer."""
     names: dict[int, str] = {}
     with contextlib.suppress(Exception):

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Callable, Iterable
 
 from .async_reads import AsyncReads
-from .check_table import FIRST_STEPS, checks
+from .check_table import FIRST_STEPS, list_checks
 from .checks.dtypes import mismatched_dtypes
 from .checks.grad_scaler import ScalerMonitor
 from .checks.loss_and_norm import LossMonitor
@@ -65,7 +65,7 @@ class Guard:
         self.notes = LossMonitor(training, self.reporter, self.readings, self.evidence, heard)
         self.values = FiniteMonitor(training, self.reporter, self.readings, self.evidence)
         self.scaling = ScalerMonitor(training, self.reporter, skipped)
-        self.rows = checks(self.values)
+        self.rows = list_checks(self.values)
         self._lasting = tuple(row for row in self.rows if row.lasting)
         self._steps_file = StepFile(place)
         self._is_active = False  # in the step that an optimizer performs

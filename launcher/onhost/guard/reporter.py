@@ -3,7 +3,7 @@
 import contextlib
 import sys
 
-from .parameter_names import MAX_NAMES, names_of
+from .parameter_names import MAX_NAMES, list_names
 from .rank_exit import STOP_EXIT, GuardExit
 from .training_state import TrainingState
 from .violation import Violation
@@ -27,7 +27,7 @@ class GuardReporter:
         self._reported.add(key)
         training = self._training
         about = wrong.parameters
-        names = names_of(training.torch, about, training.optimizers) if len(about) else []
+        names = list_names(training.torch, about, training.optimizers) if len(about) else []
         training.tools.report(
             "guard",
             code=wrong.code,

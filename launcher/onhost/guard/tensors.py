@@ -3,12 +3,12 @@
 from typing import Any, Iterable, Iterator
 
 
-def local(tensor: Any) -> Any:
+def get_local_part(tensor: Any) -> Any:
     """Return this rank's own part of a tensor, detached; reading a DTensor's values would be a collective."""
     return (tensor.to_local() if hasattr(tensor, "to_local") else tensor).detach()
 
 
-def trained_parameters(optimizer: Any) -> Iterator[Any]:
+def list_parameters(optimizer: Any) -> Iterator[Any]:
     """Yield the parameters of an optimizer."""
     for group in optimizer.param_groups:
         for p in group["params"]:
@@ -21,12 +21,12 @@ def is_fused(optimizer: Any) -> bool:
     return any(group.get("fused") for group in optimizer.param_groups)
 
 
-def first_cuda(tensors: Iterable[Any]) -> Any:
+def find_first_cuda(tensors: Iterable[Any]) -> Any:
     """Return the first CUDA device among the tensors', None when there is none."""
     return next((each.device for each in tensors if each.device.type == "cuda"), None)
 
 
-def histogram(things: Iterable[Any]) -> dict[str, int]:
+def count_values(things: Iterable[Any]) -> dict[str, int]:
     """Return the number of occurrences of each value, by its short name."""
     counts: dict[str, int] = {}
     for thing in things:

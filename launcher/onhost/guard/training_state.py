@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from .context import GuardContext, RankServices
 from .sampling_policy import DTYPES_SHARE, VALUES_SHARE, TimeBudget
-from .tensors import trained_parameters
+from .tensors import list_parameters
 
 DIVIDE_BY_EPS = ("Adam", "AdamW", "NAdam", "RMSprop")
 """Optimizers of torch whose first step is x/0 where eps is lost; others are reported when it happens (G4)."""
@@ -72,10 +72,10 @@ class Step(NamedTuple):
 
     def trainable(self) -> list[Any]:
         """Return the parameters of the optimizer."""
-        return list(trained_parameters(self.optimizer))
+        return list(list_parameters(self.optimizer))
 
 
-def mixed_precision() -> str | None:
+def read_mixed_precision() -> str | None:
     """Return accelerate's mixed precision setting, None when accelerate is not in use."""
     state = sys.modules.get("accelerate.state")
     shared = getattr(getattr(state, "AcceleratorState", None), "_shared_state", None) or {}

@@ -10,7 +10,7 @@ from typing import Callable
 
 from .context import TEXT_LIMIT, RankContext, run_safely
 from .setup import start_ticks
-from .tracebacks import innermost, location, strip_own_frames
+from .tracebacks import find_innermost, find_location, strip_own_frames
 
 TAIL_LINES = 30
 GLOO_SETTLE_S = 0.3
@@ -42,7 +42,7 @@ class ExitHandler:
 
     def _leave(self, code: int) -> None:
         try:
-            counted = used()
+            counted = measure_usage()
         except (OSError, ValueError, IndexError):  # /proc may be hidden
             counted = {}
         self.place.report("script_exit", code=code, **counted)
@@ -59,13 +59,13 @@ class ExitHandler:
     def _report(self, error: BaseException, trace: TracebackType | None) -> None:
         import traceback
 
-        inner = innermost(error)
+        inner = find_innermost(error)
         lines = "".join(traceback.format_exception(type(error), error, trace)).splitlines()
         self.place.report(
             "exception",
             type=type(inner).__qualname__,
             message=str(inner)[:TEXT_LIMIT],
-            location=location(strip_own_frames(inner.__traceback__), trace),
+            location=find_location(strip_own_frames(inner.__traceback__), trace),
             tail=[line[:400] for line in lines[-TAIL_LINES:]],
         )
 
@@ -96,7 +96,7 @@ def join_gloo() -> None:
         time.sleep(GLOO_SETTLE_S)
 
 
-def used() -> dict[str, float]:
+def measure_usage() -> dict[str, float]:
     """Return the rank's peak memory, its CPU time with that of its children, and its age.
 
     VmHWM belongs to the current program; getrusage would report the peak of the launcher that was forked.

@@ -9,7 +9,7 @@ from typing import Any, Callable, Sequence
 from .context import Report, run_safely
 
 
-def after_call(owner: Any, name: str, look: Callable[[], None], report: Report) -> None:
+def hook_call(owner: Any, name: str, look: Callable[[], None], report: Report) -> None:
     """Wrap a function so that `look` runs after each successful call of it."""
     original = getattr(owner, name)
 
@@ -22,7 +22,7 @@ def after_call(owner: Any, name: str, look: Callable[[], None], report: Report) 
     setattr(owner, name, wrapper)
 
 
-def after_import(watched: dict[str, Callable[[ModuleType], None]], report: Report) -> None:
+def hook_imports(watched: dict[str, Callable[[ModuleType], None]], report: Report) -> None:
     """Call back for each watched module once it has been imported; at once if it already is.
 
     A sitecustomize or a .pth file of the environment may import torch at Python's start.

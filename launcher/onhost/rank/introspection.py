@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from .context import RankContext, run_safely
-from .import_hooks import after_call, after_import
+from .import_hooks import hook_call, hook_imports
 
 
 class TrainingInspector:
@@ -22,7 +22,7 @@ class TrainingInspector:
 
     def install(self) -> None:
         """Watch the modules of the libraries for their import."""
-        after_import(
+        hook_imports(
             {
                 "accelerate.state": self._accelerate_imported,
                 "torch.distributed.distributed_c10d": self._distributed_imported,
@@ -31,14 +31,14 @@ class TrainingInspector:
             self.place.report,
         )
         if self.place.world_size == 1:
-            after_import({"torch.cuda": self._cuda_imported}, self.place.report)
+            hook_imports({"torch.cuda": self._cuda_imported}, self.place.report)
 
     def _accelerate_imported(self, module: ModuleType) -> None:
-        after_call(module.PartialState, "__init__", self._look, self.place.report)
-        after_call(module.AcceleratorState, "__init__", self._look, self.place.report)
+        hook_call(module.PartialState, "__init__", self._look, self.place.report)
+        hook_call(module.AcceleratorState, "__init__", self._look, self.place.report)
 
     def _distributed_imported(self, module: ModuleType) -> None:
-        after_call(module, "init_process_group", self._look, self.place.report)
+        hook_call(module, "init_process_group", self._look, self.place.report)
 
     def _parallel_imported(self, module: ModuleType) -> None:
         """Take the device of the model that DistributedDataParallel wraps, for scripts without accelerate."""
@@ -92,7 +92,7 @@ class TrainingInspector:
             seen["backend"] = str(distributed.get_backend())
         if self.device is not None:
             seen["device"] = str(self.device)
-            seen["gpu"] = gpu_uuid(self.device)
+            seen["gpu"] = read_gpu_uuid(self.device)
         state = sys.modules.get("accelerate.state")
         if state is not None:
             seen.update(self._accelerate_state(state))
@@ -108,7 +108,7 @@ class TrainingInspector:
             seen["world_size"] = shared["num_processes"]
             seen["world_rank"] = shared["process_index"]
             seen["device"] = str(shared["device"])
-            seen["gpu"] = gpu_uuid(shared["device"])
+            seen["gpu"] = read_gpu_uuid(shared["device"])
         whole = module.AcceleratorState._shared_state  # noqa: SLF001
         if "_mixed_precision" in whole:
             state = object.__new__(module.AcceleratorState)
@@ -118,7 +118,7 @@ class TrainingInspector:
         return seen
 
 
-def gpu_uuid(device: Any) -> str:
+def read_gpu_uuid(device: Any) -> str:
     """Return the UUID of a CUDA device, "" when reading it would initialise CUDA."""
     torch = sys.modules.get("torch")
     if torch is None or device is None or device.type != "cuda" or not torch.cuda.is_initialized():

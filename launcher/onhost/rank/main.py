@@ -19,8 +19,8 @@ import sys
 
 from .context import RankContext, run_safely
 from .exit import ExitHandler
-from .import_hooks import after_import
-from .introspection import TrainingInspector, gpu_uuid
+from .import_hooks import hook_imports
+from .introspection import TrainingInspector, read_gpu_uuid
 from .run_script import run_as_main
 from .setup import (
     die_with_supervisor,
@@ -45,8 +45,8 @@ def load_guard(place: RankContext) -> None:
     spec.loader.exec_module(guard)
 
     own = guard.GuardContext(place.rank, place.local_rank, place.run_dir)
-    watch = functools.partial(after_import, report=place.report)
-    guard.prepare(own, guard.RankServices(place.report, watch, gpu_uuid))
+    watch = functools.partial(hook_imports, report=place.report)
+    guard.prepare(own, guard.RankServices(place.report, watch, read_gpu_uuid))
 
 
 def main() -> None:

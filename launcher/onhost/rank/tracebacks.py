@@ -7,7 +7,7 @@ from types import TracebackType
 OUR_MODULES = "gpulaunch_"  # prefix of gpulaunch's own modules in tracebacks; users' files are absolute
 
 
-def innermost(error: BaseException) -> BaseException:
+def find_innermost(error: BaseException) -> BaseException:
     """Return the first exception of a chain, the cause of the others."""
     seen = set()
     while id(error) not in seen:
@@ -29,7 +29,7 @@ def strip_own_frames(trace: TracebackType | None) -> TracebackType | None:
     return trace
 
 
-def location(trace: TracebackType | None, raised_again: TracebackType | None = None) -> str:
+def find_location(trace: TracebackType | None, raised_again: TracebackType | None = None) -> str:
     """Return file:line of the innermost frame in the user's own code, else of the innermost frame.
 
     What a library raised while it handled its own exception shows the user's code in the second one alone.

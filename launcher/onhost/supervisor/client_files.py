@@ -8,7 +8,7 @@ from typing import Any, Mapping, NamedTuple
 
 from ..event_file import EVENTS, append_event
 from .end_causes import HANG, PEER, REQUEST, SIGNAL
-from .files import read_json, seconds_since, write_file, write_time
+from .files import read_age, read_json, write_file, write_time
 from .node import is_on_this_node
 from .processes import is_same, send_signal, signal_all
 from .run_dir import CLIENT, DETACHED, STOP, read_state
@@ -38,9 +38,9 @@ def record_heartbeat(run_dir: str) -> None:
         write_time(os.path.join(run_dir, CLIENT))
 
 
-def seconds_since_heartbeat(run_dir: str) -> float | None:
+def count_silent_seconds(run_dir: str) -> float | None:
     """Return the seconds since a client was last heard, None when unknown."""
-    return seconds_since(os.path.join(run_dir, CLIENT))
+    return read_age(os.path.join(run_dir, CLIENT))
 
 
 def is_detached(run_dir: str) -> bool:

@@ -3,7 +3,7 @@
 import os
 from typing import Iterable
 
-from .processes import mark_of, ticks_of
+from .processes import mark_of, read_start_ticks
 
 
 def drop_variables(env: dict[str, str], patterns: Iterable[str]) -> dict[str, str]:
@@ -16,5 +16,5 @@ def drop_variables(env: dict[str, str], patterns: Iterable[str]) -> dict[str, st
 
 def run_markers(run_id: str, run_dir: str) -> dict[str, str]:
     """Return the variables that identify the run's processes."""
-    me = mark_of(os.getpid(), ticks_of(os.getpid()))
+    me = mark_of(os.getpid(), read_start_ticks(os.getpid()))
     return {"GPULAUNCH_RUN_ID": run_id, "GPULAUNCH_RUN_DIR": run_dir, "GPULAUNCH_SUPERVISOR": me}

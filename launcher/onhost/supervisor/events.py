@@ -4,13 +4,13 @@ import contextlib
 import os
 from typing import Any, Iterator
 
-from ..event_file import EVENTS, EventReader, event_line
+from ..event_file import EVENTS, EventReader, encode_event
 from .files import CHUNK, write_file
 
 
 def write_event(fd: int, name: str, fields: dict[str, object]) -> bytes:
     """Add one line to events.jsonl in one write; return the part that a full disk did not take."""
-    data = event_line(name, fields)
+    data = encode_event(name, fields)
     try:
         return data[os.write(fd, data) :]
     except OSError:
@@ -33,7 +33,7 @@ class EventLog:
             while self._unwritten:
                 self._unwritten = self._unwritten[os.write(self._out, self._unwritten) :]
         if self._unwritten:  # keeps the order while the disk is full
-            self._unwritten += event_line(name, fields)
+            self._unwritten += encode_event(name, fields)
         else:
             self._unwritten = write_event(self._out, name, fields)
 

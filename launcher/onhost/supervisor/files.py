@@ -74,7 +74,7 @@ def write_time(path: str) -> None:
             os.close(fd)
 
 
-def seconds_since(path: str) -> float | None:
+def read_age(path: str) -> float | None:
     """Return the seconds since `write_time`, None when unknown."""
     try:
         with open(path) as file:

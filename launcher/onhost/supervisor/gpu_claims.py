@@ -19,7 +19,7 @@ from typing import Any
 from preflight.probes.claim_files import CLAIMS_DIR, FLOCK, Place, claim_name, list_newest_by_owner
 from preflight.probes.claim_files import read_claim as read_claim_file
 
-from .processes import boot_id, own_namespaces, ticks_of
+from .processes import read_boot_id, read_own_namespaces, read_start_ticks
 from .protocol import RequestRefused
 
 ATTEMPTS = 5
@@ -74,8 +74,8 @@ def make_claim(directory: str, gpu: str, run_id: str) -> tuple[str, int]:
     The claim becomes readable only once it is locked and complete.
     """
     me = os.getpid()
-    said = {"gpu": gpu, "run_id": run_id, "boot_id": boot_id(), "pid": me, "ticks": ticks_of(me)}
-    said.update(pid_namespace=own_namespaces()[0], since=time.time())
+    said = {"gpu": gpu, "run_id": run_id, "boot_id": read_boot_id(), "pid": me, "ticks": read_start_ticks(me)}
+    said.update(pid_namespace=read_own_namespaces()[0], since=time.time())
     return make_locked(os.path.join(directory, claim_name(gpu)), said)
 
 
@@ -104,13 +104,13 @@ def lock(fd: int) -> None:
 def find_conflict(directory: str, gpus: list[str], mine: dict[str, int]) -> str:
     """Return the conflicting claim on one of these GPUs, as a sentence; "" when none exists."""
     for gpu in gpus:
-        rival = conflict_of(directory, gpu, mine)
+        rival = find_gpu_conflict(directory, gpu, mine)
         if rival:
             return "GPU %s is claimed by %s" % (gpu, rival)
     return ""
 
 
-def conflict_of(directory: str, gpu: str, mine: dict[str, int]) -> str:
+def find_gpu_conflict(directory: str, gpu: str, mine: dict[str, int]) -> str:
     """Return the conflicting claim on a GPU, "" without one; remove the user's own of dead runs."""
     for path in claim_paths(directory, gpu):
         found = None if path in mine else read_claim(path)
@@ -120,7 +120,7 @@ def conflict_of(directory: str, gpu: str, mine: dict[str, int]) -> str:
         if live:
             run = "run %s" % said["run_id"] if said["run_id"] else "a run that does not say its name"
             pid = " (pid %d)" % said["pid"] if said["pid"] else ""
-            return "%s of %s%s" % (run, user_name(uid), pid)
+            return "%s of %s%s" % (run, read_user_name(uid), pid)
         with contextlib.suppress(OSError):
             if uid == os.geteuid() and time.time() - os.stat(path).st_mtime > FRESH_S:
                 os.unlink(path)
@@ -138,10 +138,10 @@ def claim_paths(directory: str, gpu: str) -> list[str]:
 
 def read_claim(path: str) -> tuple[dict[str, Any], int, bool] | None:
     """Return (content, owner's uid, whether it is live) of a claim, None where it is none."""
-    return read_claim_file(path, Place(boot_id(), own_namespaces()[0]))
+    return read_claim_file(path, Place(read_boot_id(), read_own_namespaces()[0]))
 
 
-def user_name(uid: int) -> str:
+def read_user_name(uid: int) -> str:
     """Return the name of a user, the uid if it has none."""
     try:
         return pwd.getpwuid(uid).pw_name

@@ -30,8 +30,8 @@ from typing import Any
 from .client_files import is_stopped_by_person, write_stop
 from .end_causes import NO_CLIENT, SIGNAL
 from .files import read_json, write_file, write_over
-from .node import is_on_this_node, node_location
-from .processes import is_same, signal_all, ticks_of
+from .node import is_on_this_node, read_node_location
+from .processes import is_same, read_start_ticks, signal_all
 from .run_dir import DECIDED, NEXT, ROOM, STOP
 
 HELD = "held"  # its client is to decide, or is about to be given up
@@ -60,7 +60,11 @@ def announce_keeper(run_dir: str, spec: dict[str, Any], end: dict[str, Any], kee
     """Write next.json where the start may be followed by another one; before the end is in state.json."""
     if not spec.get("order_fd") or not may_follow(run_dir, end):
         return
-    document = {**node_location(), "keeper": [keeper, ticks_of(keeper)], "order_fd": spec["order_fd"]}
+    document = {
+        **read_node_location(),
+        "keeper": [keeper, read_start_ticks(keeper)],
+        "order_fd": spec["order_fd"],
+    }
     with contextlib.suppress(OSError):
         write_next(run_dir, HELD, document=document)
         write_file(os.path.join(run_dir, ROOM), "\0" * ROOM_BYTES)
@@ -93,7 +97,7 @@ def write_next(
     """Write what comes next, unless that is decided; who keeps it stays as it is. Raises OSError."""
     known = read_next(run_dir) if document is None else document
     changes = {"state": state, "why": why, "run_id": run_id, "by": by, "at": time.time()}
-    changes["restarter"] = [restarter, ticks_of(restarter)] if restarter else None
+    changes["restarter"] = [restarter, read_start_ticks(restarter)] if restarter else None
     text = json.dumps({**known, **changes}) + "\n"
     if state not in OVER:
         write_file(os.path.join(run_dir, NEXT), text)
@@ -124,10 +128,10 @@ def is_kept(document: dict[str, Any]) -> bool:
     """Return whether another start may still come: its keeper lives, or what that has sent to make it."""
     if document.get("state") in (None, *OVER) or not is_on_this_node(document):
         return False
-    return any(is_same(*minder) for minder in minders(document).items())
+    return any(is_same(*minder) for minder in list_minders(document).items())
 
 
-def minders(document: dict[str, Any]) -> dict[int, int]:
+def list_minders(document: dict[str, Any]) -> dict[int, int]:
     """Return by pid the start ticks of the keeper, and of what restarts the run for the host or a client."""
     return dict(document[who] for who in ("keeper", "restarter") if document.get(who))
 
@@ -175,7 +179,7 @@ def stop_keeper(run_dir: str, why: str) -> None:
     if document.get("state") in (None, *OVER) or not is_on_this_node(document):
         return
     write_stop(run_dir, {"why": why})
-    signal_all(minders(document), signal.SIGTERM)
+    signal_all(list_minders(document), signal.SIGTERM)
     give_up = time.monotonic() + STOP_WAIT_S
     while is_kept(read_next(run_dir)) and time.monotonic() < give_up:
         time.sleep(0.02)

@@ -14,7 +14,7 @@ import time
 from typing import Any, Mapping
 
 from ..procfs import read_text
-from .processes import boot_id, own_namespaces, ticks_of
+from .processes import read_boot_id, read_own_namespaces, read_start_ticks
 
 MACHINE_IDS = ("/etc/machine-id", "/var/lib/dbus/machine-id")
 NAMED = re.compile(r"(?P<host>.+)-[0-9a-f]{8}(?:\+\d+)?")
@@ -23,9 +23,9 @@ HEARTBEAT_S = 20.0
 HEARTBEAT_LOST_S = 45.0  # two heartbeats, and some delay
 
 
-def node_name() -> str:
+def make_node_name() -> str:
     """Return the name under which this node keeps its state."""
-    return name_of(os.uname().nodename, machine_id())
+    return name_of(os.uname().nodename, read_machine_id())
 
 
 def name_of(host: str, machine: str) -> str:
@@ -34,7 +34,7 @@ def name_of(host: str, machine: str) -> str:
     return "%s-%s" % (re.sub(r"[^A-Za-z0-9.-]", "_", host).lstrip(".")[:64] or "node", digest[:8])
 
 
-def machine_id() -> str:
+def read_machine_id() -> str:
     """Return the machine id, "" if it has none, as is common in containers."""
     for path in MACHINE_IDS:
         with contextlib.suppress(OSError, ValueError), open(path, encoding="ascii") as file:
@@ -44,27 +44,27 @@ def machine_id() -> str:
     return ""
 
 
-def host_of(node: str) -> str:
+def parse_host(node: str) -> str:
     """Return the host name in the name of a node."""
     found = NAMED.fullmatch(node)
     return found["host"] if found else node
 
 
-def node_location() -> dict[str, str]:
+def read_node_location() -> dict[str, str]:
     """Return the boot and namespace of this process, in which alone its pids and start times are valid."""
-    pids, times = own_namespaces()
-    return {"boot_id": boot_id(), "pid_ns": pids, "time_ns": times, "host": os.uname().nodename}
+    pids, times = read_own_namespaces()
+    return {"boot_id": read_boot_id(), "pid_ns": pids, "time_ns": times, "host": os.uname().nodename}
 
 
 def is_on_this_node(location: Mapping[str, Any]) -> bool:
     """Return whether pids recorded at this location are valid for this process."""
-    here = node_location()
+    here = read_node_location()
     return all(location.get(name) == here[name] for name in ("boot_id", "pid_ns", "time_ns"))
 
 
-def life_tag() -> str:
+def make_life_tag() -> str:
     """Return a tag of this life of this node, for use in file names."""
-    here = node_location()
+    here = read_node_location()
     words = ":".join(here[name] for name in ("boot_id", "pid_ns", "time_ns"))
     return hashlib.sha256(words.encode()).hexdigest()[:12]
 
@@ -75,23 +75,23 @@ def is_of_earlier_life(directory: str, beat: str) -> bool:
     All times are by the clock of the file system: hosts' own clocks may differ.
     """
     with contextlib.suppress(OSError):
-        silent_s = file_system_time(directory) - os.stat(beat).st_mtime
-        return silent_s > max(life_s(), HEARTBEAT_LOST_S)
+        silent_s = read_file_system_time(directory) - os.stat(beat).st_mtime
+        return silent_s > max(measure_life(), HEARTBEAT_LOST_S)
     return False
 
 
-def life_s() -> float:
+def measure_life() -> float:
     """Return the seconds since PID 1 of this PID namespace started, or since the node booted."""
     try:
         up = float(read_text("/proc/uptime").split()[0])
     except (ValueError, IndexError):
         return float("inf")  # then no run counts as one of an earlier life
-    return max(0.0, up - ticks_of(1) / os.sysconf("SC_CLK_TCK"))
+    return max(0.0, up - read_start_ticks(1) / os.sysconf("SC_CLK_TCK"))
 
 
-def file_system_time(directory: str) -> float:
+def read_file_system_time(directory: str) -> float:
     """Return the time by the clock that timestamps files in this directory. Raises OSError."""
-    path = os.path.join(directory, ".now.%s.%d" % (boot_id()[:8], os.getpid()))
+    path = os.path.join(directory, ".now.%s.%d" % (read_boot_id()[:8], os.getpid()))
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         return os.fstat(fd).st_mtime

@@ -13,7 +13,7 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
 
-def prctl(option: int, value: int) -> bool:
+def call_prctl(option: int, value: int) -> bool:
     """Return whether the kernel accepted the call; without ctypes the marker alone finds strays."""
     try:
         import ctypes
@@ -23,12 +23,12 @@ def prctl(option: int, value: int) -> bool:
         return False
 
 
-def boot_id() -> str:
+def read_boot_id() -> str:
     """Return this boot's id: pids of an earlier boot mean nothing."""
     return read_text("/proc/sys/kernel/random/boot_id")
 
 
-def own_namespaces() -> tuple[str, str]:
+def read_own_namespaces() -> tuple[str, str]:
     """Return the inodes of this process's PID and time namespace, which scope pids and start times.
 
     "0": the kernel has no such namespaces; "": unknown, also where /proc numbers the processes of another
@@ -50,7 +50,7 @@ def is_stopped(pid: int) -> bool:
     return found is not None and found.state in "Tt"
 
 
-def ticks_of(pid: int) -> int:
+def read_start_ticks(pid: int) -> int:
     """Return the start time of a process in clock ticks since boot, 0 when it is gone."""
     found = read_stat(pid)
     return found.start_ticks if found else 0
@@ -62,7 +62,7 @@ def mark_of(pid: int, ticks: int) -> str:
     The boot id is the same in all containers of a machine and their pids are not, so the namespaces are part
     of the identity (preflight/probes/supervisor_mark.py reads it).
     """
-    return ":".join([boot_id(), *own_namespaces(), str(pid), str(ticks)])
+    return ":".join([read_boot_id(), *read_own_namespaces(), str(pid), str(ticks)])
 
 
 def send_signal(pid: int, ticks: int, number: int) -> None:

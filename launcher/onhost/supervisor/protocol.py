@@ -50,6 +50,6 @@ def send_header(document: dict[str, Any]) -> None:
     write_all(1, ("%s %s\n" % (MARKER, json.dumps(document))).encode())
 
 
-def frame(header: dict[str, Any], data: bytes = b"") -> memoryview:
+def encode_frame(header: dict[str, Any], data: bytes = b"") -> memoryview:
     """Return one frame in wire format: a JSON header line, then the bytes it announces."""
     return memoryview(json.dumps(header).encode() + b"\n" + data)

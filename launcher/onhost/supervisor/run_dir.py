@@ -31,18 +31,18 @@ import stat
 import time
 from typing import Any
 
-from .files import read_json, seconds_since
+from .files import read_age, read_json
 from .node import (
     HEARTBEAT_LOST_S,
     MAX_TWINS,
-    file_system_time,
-    host_of,
     is_of_earlier_life,
     is_on_this_node,
-    life_tag,
-    node_name,
+    make_life_tag,
+    make_node_name,
+    parse_host,
+    read_file_system_time,
 )
-from .processes import boot_id, is_same, is_stopped, ticks_of
+from .processes import is_same, is_stopped, read_boot_id, read_start_ticks
 from .protocol import RequestRefused
 
 SPEC = "spec.json"
@@ -74,27 +74,27 @@ def runs_dir() -> str:
     return os.path.join(state, "gpulaunch", "runs")
 
 
-def own_places() -> list[str]:
+def list_own_places() -> list[str]:
     """Return the places of this node's runs, the one for new runs first; others have, or had, its name."""
-    first = os.path.join(runs_dir(), node_name())
+    first = os.path.join(runs_dir(), make_node_name())
     named = [first, *("%s+%d" % (first, number) for number in range(2, MAX_TWINS + 1))]
-    marked = [path[: -len(MARK % life_tag())] for path in marks()]
+    marked = [path[: -len(MARK % make_life_tag())] for path in list_marks()]
     return named + [place for place in marked if place not in named and os.path.isdir(place)]
 
 
-def marks() -> list[str]:
+def list_marks() -> list[str]:
     """Return the marker files of this life's places, whatever the name of this node was."""
     try:
         names = os.listdir(runs_dir())
     except OSError:
         return []
-    return sorted(os.path.join(runs_dir(), name) for name in names if name.endswith(MARK % life_tag()))
+    return sorted(os.path.join(runs_dir(), name) for name in names if name.endswith(MARK % make_life_tag()))
 
 
 def mark_place(place: str) -> None:
     """Mark a place as one of this life. Raises OSError."""
     base, node = os.path.split(place)
-    mark = place + MARK % life_tag()
+    mark = place + MARK % make_life_tag()
     os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
     for name in os.listdir(base):
         old = re.fullmatch(re.escape(node) + MARK % "[0-9a-f]{12}", name)
@@ -103,17 +103,17 @@ def mark_place(place: str) -> None:
                 os.unlink(os.path.join(base, name))
 
 
-def every_place() -> list[str]:
+def list_all_places() -> list[str]:
     """Return the places of all nodes that have runs in this home."""
-    return directories_in(runs_dir())
+    return list_directories(runs_dir())
 
 
-def runs_in(place: str, prefix: str = "") -> list[str]:
+def list_runs(place: str, prefix: str = "") -> list[str]:
     """Return the run directories in a place whose run ids start with this prefix."""
-    return [path for path in directories_in(place) if os.path.basename(path).startswith(prefix)]
+    return [path for path in list_directories(place) if os.path.basename(path).startswith(prefix)]
 
 
-def directories_in(base: str) -> list[str]:
+def list_directories(base: str) -> list[str]:
     """Return the subdirectories that are not hidden; none where the directory cannot be read."""
     try:
         with os.scandir(base) as entries:
@@ -141,7 +141,7 @@ def find_run(run_id: str, *, is_needed: bool = True) -> str:
     """Return the directory of a run, "" where none `is_needed` or kept. Raises RequestRefused."""
     if not run_id or "/" in run_id or run_id.startswith("."):
         raise RequestRefused("no run called %s on this host" % run_id)
-    found = [path for place in own_places() if os.path.isdir(path := os.path.join(place, run_id))]
+    found = [path for place in list_own_places() if os.path.isdir(path := os.path.join(place, run_id))]
     for path in found:
         if is_of_this_node(path):
             return path
@@ -151,9 +151,9 @@ def find_run(run_id: str, *, is_needed: bool = True) -> str:
             " home: ask that host (or, where this host has just restarted, again in a minute)"
             % (run_id, read_state(found[0]).get("host") or os.uname().nodename)
         )
-    others = [place for place in every_place() if os.path.isdir(os.path.join(place, run_id))]
+    others = [place for place in list_all_places() if os.path.isdir(os.path.join(place, run_id))]
     if others:
-        names = ", ".join(sorted({host_of(os.path.basename(place)) for place in others}))
+        names = ", ".join(sorted({parse_host(os.path.basename(place)) for place in others}))
         raise RequestRefused(
             "%s is a run of %s, which shares the home of this host: ask that host" % (run_id, names)
         )
@@ -200,11 +200,11 @@ def inspect_run(run_dir: str, known: dict[str, Any]) -> tuple[dict[str, Any], bo
     if not alive:  # they may have written the end and exited between the two checks
         state = read_state(run_dir) or state
         if state and state.get("phase") != "ended":
-            state = {**state, "loss": loss_of(state)}
+            state = {**state, "loss": find_loss(state)}
     return state, alive
 
 
-def stall_of(run_dir: str, state: dict[str, Any]) -> dict[str, Any] | None:
+def describe_stall(run_dir: str, state: dict[str, Any]) -> dict[str, Any] | None:
     """Return what is known of a supervisor that lives and gives no heartbeat; None for any other."""
     supervisor = state.get("supervisor")
     if state.get("phase") == "ended" or not supervisor or not is_same(*supervisor):
@@ -221,25 +221,25 @@ def silence_of(run_dir: str) -> float:
     A clock that was set and a host that slept make the file look old, a full disk its text: both must be.
     """
     path = os.path.join(run_dir, HEARTBEAT)
-    said_s = seconds_since(path)
+    said_s = read_age(path)
     if said_s is not None and said_s <= HEARTBEAT_LOST_S:
         return said_s
     with contextlib.suppress(OSError):
         beat = os.stat(path).st_mtime
         silent_s = time.time() - beat
         if silent_s > HEARTBEAT_LOST_S:
-            silent_s = file_system_time(run_dir) - beat  # our clock is not that of a file server
+            silent_s = read_file_system_time(run_dir) - beat  # our clock is not that of a file server
         return silent_s if said_s is None else min(silent_s, said_s)
     return 0.0
 
 
-def loss_of(state: dict[str, Any]) -> str | None:
+def find_loss(state: dict[str, Any]) -> str | None:
     """Return how a run that is over was lost: "host", "container" or "killed"; None: unknown."""
-    here, before = boot_id(), state.get("boot_id")
+    here, before = read_boot_id(), state.get("boot_id")
     if not (here and before):
         return None
     if before != here:
         return "host"
     # The kernel gives the number of a namespace again: what began before PID 1 was in another one.
     began = (state.get("supervisor") or state.get("guardian") or [0])[-1]
-    return "killed" if is_on_this_node(state) and began >= ticks_of(1) else "container"
+    return "killed" if is_on_this_node(state) and began >= read_start_ticks(1) else "container"

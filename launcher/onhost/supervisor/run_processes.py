@@ -4,9 +4,9 @@ import os
 import signal
 import time
 
-from ..procfs import descendants, read_every_stat, read_stat
+from ..procfs import list_descendants, read_every_stat, read_stat
 from ..run_cgroup import Cgroup
-from .processes import mark_of, own_namespaces, reap, send_signal
+from .processes import mark_of, read_own_namespaces, reap, send_signal
 from .run_dir import read_state
 
 KILL_WAIT_S = 15.0  # a process in state D may never go; it is reported instead of waited for
@@ -18,8 +18,8 @@ def find_run_processes(run_dir: str, spare: set[int], group: Cgroup | None = Non
     Zombies are left out: they are dead, and this process reaps them once their parent has ended.
     """
     table = read_every_stat()
-    inside = set(descendants(os.getpid(), table))
-    starter = supervisor_mark(run_dir)
+    inside = set(list_descendants(os.getpid(), table))
+    starter = read_supervisor_mark(run_dir)
     inside.update(pid for pid in table if pid not in inside and has_run_marker(pid, run_dir, starter))
     inside.difference_update(spare)
     alive = {pid: table[pid].start_ticks for pid in inside if table[pid].lives}
@@ -30,14 +30,14 @@ def find_run_processes(run_dir: str, spare: set[int], group: Cgroup | None = Non
     return alive
 
 
-def supervisor_mark(run_dir: str) -> str:
+def read_supervisor_mark(run_dir: str) -> str:
     """Return the supervisor marker of the run's processes; without its pid where that is unknown.
 
     Containers of one machine share its boot id, and may share a home and the path of a run directory: a
     process that was started in another PID namespace belongs to another node of the run.
     """
     pid, ticks = read_state(run_dir).get("supervisor") or (0, 0)
-    if not all(own_namespaces()):
+    if not all(read_own_namespaces()):
         return ""
     return mark_of(pid, ticks) if pid else mark_of(0, 0)[: -len("0:0")]
 

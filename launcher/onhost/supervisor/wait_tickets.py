@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from preflight.probes.claim_files import CLAIMS_DIR, is_locked, list_files_by_owner, read_foreign, read_object
 
-from .gpu_claims import FRESH_S, make_locked, user_name
-from .processes import boot_id
+from .gpu_claims import FRESH_S, make_locked, read_user_name
+from .processes import read_boot_id
 
 TICKET = re.compile(r"gpulaunch-wait-[0-9a-f]{12}")
 MAX_BYTES = 16384  # of one ticket
@@ -34,15 +34,15 @@ class Ticket(NamedTuple):
     gpus: frozenset[str] | None
 
 
-def queue_id(directory: str = CLAIMS_DIR) -> str:
+def make_queue_id(directory: str = CLAIMS_DIR) -> str:
     """Return what is the same for all clients of this queue, by whatever name they know the host."""
     found = os.stat(directory)
-    return "%s:%d:%d" % (boot_id(), found.st_dev, found.st_ino)
+    return "%s:%d:%d" % (read_boot_id(), found.st_dev, found.st_ino)
 
 
 def make_ticket(directory: str, name: str, gpus: list[str]) -> tuple[str, int]:
     """Create and lock a ticket; return its path and the descriptor that holds the lock. Raises OSError."""
-    said = {"boot_id": boot_id(), "name": name, "gpus": gpus}
+    said = {"boot_id": read_boot_id(), "name": name, "gpus": gpus}
     path, fd = make_locked(os.path.join(directory, "gpulaunch-wait-"), said)
     time.sleep(TICK_S)  # one of the same change time is visible then, too
     return path, fd
@@ -56,7 +56,7 @@ def is_own(path: str, fd: int) -> bool:
         return False
 
 
-def tickets_ahead(directory: str, path: str) -> list[Ticket]:
+def list_tickets_ahead(directory: str, path: str) -> list[Ticket]:
     """Return the tickets before one of ours that want a GPU which it wants too, first come first."""
     found = live_tickets(directory)
     mine = next((each for each in found if each.path == path), None)
@@ -95,7 +95,7 @@ def read_ticket(path: str) -> Ticket | None:
     def judge(fd: int, found: os.stat_result) -> Ticket | None:
         if is_locked(fd):
             name, gpus = parse_ticket(os.read(fd, MAX_BYTES + 1))
-            return Ticket((found.st_ctime_ns, found.st_ino), path, user_name(found.st_uid), name, gpus)
+            return Ticket((found.st_ctime_ns, found.st_ino), path, read_user_name(found.st_uid), name, gpus)
         if found.st_uid == os.geteuid() and time.time() - found.st_ctime > FRESH_S:
             os.unlink(path)
         return None

@@ -8,7 +8,7 @@ from .install import copy
 from .target_state import TargetState
 
 
-def back_up(here: TargetState, path: str, kept_in: str) -> bool:
+def back_up_file(here: TargetState, path: str, kept_in: str) -> bool:
     """Copy a file that is about to be replaced, unless a sync wrote it; return whether one existed."""
     current = here.identity(path)
     if current in ("", "d") or here.was_synced(path):

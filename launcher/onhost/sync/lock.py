@@ -6,7 +6,7 @@ import os
 import time
 from contextlib import suppress
 
-from ..answer import beat
+from ..answer import report_busy
 from .errors import SyncRefused
 from .safe_dir import STATE, SafeDirectory
 from .staging import remove_tree
@@ -33,7 +33,7 @@ def take_lock(directory: SafeDirectory) -> tuple[int, bool]:
                 "another sync has been writing %s for %g s" % (directory.root, LOCK_WAIT_S),
                 "wait for it to end, or give each run a directory of its own with sync.to",
             )
-        beat()
+        report_busy()
         time.sleep(0.1)
 
 
@@ -57,7 +57,7 @@ def is_of_this_boot(directory: SafeDirectory, nonce: str) -> bool:
     """Return whether a sync began in this boot; one whose nonce is gone has ended."""
     try:
         with open(os.open("nonce-" + nonce, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=directory.state)) as file:
-            return file.read(64) == boot_id()
+            return file.read(64) == read_boot_id()
     except FileNotFoundError:
         return True
     except (OSError, ValueError):
@@ -71,7 +71,7 @@ def is_old(path: str) -> bool:
     return False
 
 
-def boot_id() -> str:
+def read_boot_id() -> str:
     """Return this boot's id, "" if it has none."""
     with suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:
         return file.read().strip()

@@ -29,7 +29,7 @@ def read_exactly(stream: BinaryIO, count: int) -> bytes:
     return data
 
 
-def chunks(stream: BinaryIO) -> Iterator[bytes]:
+def receive_chunks(stream: BinaryIO) -> Iterator[bytes]:
     """Yield the data of one file, to its end mark."""
     while True:
         line = stream.readline(32)

@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from typing import Any, BinaryIO, Iterator
 
-from ..answer import beat
+from ..answer import report_busy
 from .errors import SyncRefused
 
 CHUNK = 1 << 20
@@ -84,7 +84,7 @@ class SafeDirectory:
 
     def stat(self, parts: list[str]) -> os.stat_result | None:
         """Return the status of a path, None if it does not exist."""
-        beat()
+        report_busy()
         fd = self.parent(parts)
         if fd is None:
             return None
@@ -144,7 +144,7 @@ def read_chunks(file: BinaryIO) -> Iterator[bytes]:
     """Yield what an open file holds; the host says meanwhile that it works."""
     for data in iter(lambda: file.read(CHUNK), b""):
         yield data
-        beat()
+        report_busy()
 
 
 def hash_file(file: BinaryIO) -> str:
@@ -155,7 +155,7 @@ def hash_file(file: BinaryIO) -> str:
     return digest.hexdigest()
 
 
-def parts_of(path: str) -> list[str]:
+def split_path(path: str) -> list[str]:
     """Return the components of a writable path. Raises SyncRefused for every other one."""
     parts = path.split("/")
     if "\0" in path or not _NO_COMPONENTS.isdisjoint(parts):
@@ -166,6 +166,6 @@ def parts_of(path: str) -> list[str]:
 def is_inside(path: Any) -> bool:
     """Return whether a path of the record, a file that any program can edit, may be written."""
     try:
-        return isinstance(path, str) and bool(parts_of(path))
+        return isinstance(path, str) and bool(split_path(path))
     except SyncRefused:
         return False

@@ -6,10 +6,10 @@ from contextlib import ExitStack, suppress
 from typing import Any, BinaryIO
 
 from .errors import SyncRefused
-from .host_edits import back_up, drop_stale, list_stale
+from .host_edits import back_up_file, drop_stale, list_stale
 from .install import install, set_mode
-from .lock import boot_id, remove_stale, take_lock
-from .safe_dir import STATE, SafeDirectory, parts_of
+from .lock import read_boot_id, remove_stale, take_lock
+from .safe_dir import STATE, SafeDirectory, split_path
 from .staging import Staging
 from .target_state import TargetState, TreeEntry, hash_tree
 
@@ -25,7 +25,7 @@ class ReceiveSession:
         self._ends = ExitStack()
         self._ends.callback(self._forget_nonce)
         try:
-            self.directory.make_file("nonce-" + nonce, boot_id().encode())
+            self.directory.make_file("nonce-" + nonce, read_boot_id().encode())
         except OSError:
             self.close()  # a full disk takes its name, and nothing in it
             raise
@@ -46,7 +46,7 @@ class ReceiveSession:
         with suppress(OSError):
             is_outside = path.startswith(("/", "../"))
             place = os.path.join(self.directory.root, path)
-            found = os.stat(place) if is_outside else self.directory.stat(parts_of(path))
+            found = os.stat(place) if is_outside else self.directory.stat(split_path(path))
             return None if found is None else [found.st_size, found.st_mtime_ns // 10**9]
         return None
 
@@ -108,7 +108,7 @@ class SyncSession:
         self.count_changes()
         here, needed = self._here, [(index, self._entries[index]) for index in self.need]
         kept_in = os.path.join(here.directory.root, STATE, "replaced", self._when())
-        kept = [entry.path for _, entry in needed if back_up(here, entry.path, kept_in)]
+        kept = [entry.path for _, entry in needed if back_up_file(here, entry.path, kept_in)]
         for _, entry in needed:  # recorded first: after a crash, files from a sync are still known as such
             here.record.add(entry.path, entry.kind + entry.content, None, ours=True)
         if needed:
@@ -137,7 +137,7 @@ def refuse_overlaps(paths: list[str]) -> None:
     if len(known) != len(paths):
         raise SyncRefused("one path is named twice; nothing was written")
     for path in paths:
-        parts_of(path)
+        split_path(path)
         above = path.rpartition("/")[0]
         while above not in fine:
             if above in known:

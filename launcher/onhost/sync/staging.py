@@ -6,10 +6,10 @@ import stat
 from contextlib import suppress
 from typing import BinaryIO
 
-from ..answer import beat
+from ..answer import report_busy
 from .errors import SyncRefused
-from .protocol import chunks
-from .safe_dir import STATE, SafeDirectory, hash_file, parts_of
+from .protocol import receive_chunks
+from .safe_dir import STATE, SafeDirectory, hash_file, split_path
 from .target_state import TreeEntry
 
 TREE = "tree"
@@ -41,7 +41,7 @@ class Staging:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         fd = os.open(str(index), flags, 0o600, dir_fd=self.fd)
         with open(fd, "wb") as file:
-            for data in chunks(stream):
+            for data in receive_chunks(stream):
                 count += len(data)
                 if count > entry.size:
                     break
@@ -60,7 +60,7 @@ class Staging:
         """Move in an entry that rsync has delivered; return whether it is complete."""
         if entry.kind != "f" or index in self.staged:
             return False
-        came = os.path.join(TREE, *parts_of(entry.path))
+        came = os.path.join(TREE, *split_path(entry.path))
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
             fd = os.open(came, flags, dir_fd=self.fd)
@@ -89,7 +89,7 @@ def remove_tree(path: str) -> None:
     """Remove a directory with all in it; what cannot be removed stays."""
     for _, folders, names, fd in os.fwalk(path, topdown=False):  # it follows no link
         for name in (*names, *folders):
-            beat()
+            report_busy()
             with suppress(OSError):
                 is_folder = stat.S_ISDIR(os.lstat(name, dir_fd=fd).st_mode)
                 (os.rmdir if is_folder else os.unlink)(name, dir_fd=fd)

@@ -5,8 +5,8 @@ import os
 from typing import Iterator
 
 from ..context import GuardContext
-from ..tensors import first_cuda
-from ..training_state import Step, mixed_precision
+from ..tensors import find_first_cuda
+from ..training_state import Step, read_mixed_precision
 from ..violation import Violation
 
 HAS_BF16 = 8  # compute capability, the major number
@@ -33,8 +33,8 @@ def emulated_bf16(step: Step) -> Iterator[Violation]:
     """Report bf16 on an NVIDIA GPU that only emulates it."""
     torch = step.training.torch
     trainable = step.trainable()
-    uses_bf16 = any(p.dtype is torch.bfloat16 for p in trainable) or mixed_precision() == "bf16"
-    device = first_cuda(trainable)
+    uses_bf16 = any(p.dtype is torch.bfloat16 for p in trainable) or read_mixed_precision() == "bf16"
+    device = find_first_cuda(trainable)
     if not uses_bf16 or device is None or torch.version.hip is not None:
         return
     major, minor = torch.cuda.get_device_capability(device)

@@ -6,7 +6,7 @@ from typing import Any, Callable, Iterator
 
 from ..async_reads import AsyncRead
 from ..reporter import GuardReporter
-from ..tensors import trained_parameters
+from ..tensors import list_parameters
 from ..training_state import TrainingState, WatchedOptimizer
 from ..violation import FIX_FP16, Violation
 
@@ -93,7 +93,7 @@ def _is_always_called(optimizer: Any) -> bool:
 
 
 def _cannot_be_unscaled(torch: Any, optimizer: Any) -> Iterator[Violation]:
-    trained = [p for p in trained_parameters(optimizer) if p.grad is not None]
+    trained = [p for p in list_parameters(optimizer) if p.grad is not None]
     half = [p for p in trained if p.grad.dtype is torch.float16]
     if half:
         text = (

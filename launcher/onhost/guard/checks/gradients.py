@@ -2,7 +2,7 @@
 
 from typing import Any, Iterator
 
-from ..parameter_names import names_of
+from ..parameter_names import list_names
 from ..training_state import Step
 from ..violation import Violation
 
@@ -35,6 +35,6 @@ def missing_gradients(step: Step) -> Iterator[Violation]:
 
 def _adapters(step: Step, trainable: list[Any]) -> list[Any]:
     """Return the parameters of adapters, recognised by name."""
-    names = names_of(step.training.torch, trainable, step.training.optimizers)
+    names = list_names(step.training.torch, trainable, step.training.optimizers)
     named = zip(trainable, names)  # noqa: B905 - Python 3.9
     return [p for p, name in named if "lora_" in name or "adapter" in name]

@@ -7,7 +7,7 @@ from typing import Any, Callable
 from ..async_reads import AsyncRead, AsyncReads
 from ..reporter import GuardReporter
 from ..sampling_policy import SamplingPolicy
-from ..tensors import local
+from ..tensors import get_local_part
 from ..training_state import TrainingState
 from ..violation import Violation
 
@@ -68,7 +68,7 @@ class LossMonitor:
         if value.numel() != 1:
             return
         if type(value) is not self._training.torch.Tensor or value.device.type != "cpu":
-            value = local(value)
+            value = get_local_part(value)
         if value.device.type == "cpu":
             self._judge(quantity, float(value))
             return

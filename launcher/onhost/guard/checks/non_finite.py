@@ -9,7 +9,7 @@ from typing import Any, Iterable
 from ..async_reads import AsyncRead, AsyncReads
 from ..reporter import GuardReporter
 from ..sampling_policy import SamplingPolicy
-from ..tensors import local, trained_parameters
+from ..tensors import get_local_part, list_parameters
 from ..training_state import Step, TrainingState
 from ..violation import FIX_FP16, Violation
 
@@ -37,7 +37,7 @@ class FiniteMonitor:
         """Compute one number per weight tensor, to exclude weights that never were finite from reports."""
         torch = self._training.torch
         by_device: dict[Any, list[Any]] = {}
-        for p in trained_parameters(step.optimizer):
+        for p in list_parameters(step.optimizer):
             total = self._sum(p)
             if total is not None:
                 by_device.setdefault(total.device, []).append((id(p), total))
@@ -56,7 +56,7 @@ class FiniteMonitor:
     def gradients(self, step: Step) -> Iterable[Violation]:
         """Send the gradients' sums; they are checked when their copies are complete."""
         began = time.perf_counter()
-        gradients = [p.grad for p in trained_parameters(step.optimizer) if p.grad is not None]
+        gradients = [p.grad for p in list_parameters(step.optimizer) if p.grad is not None]
         self._send(self._judge_gradients, step.optimizer, gradients)
         step.watched.values_budget.charge(began)
         return ()
@@ -64,14 +64,14 @@ class FiniteMonitor:
     def weights(self, optimizer: Any) -> None:
         """Send the weights' sums."""
         began = time.perf_counter()
-        self._send(self._judge_weights, optimizer, list(trained_parameters(optimizer)))
+        self._send(self._judge_weights, optimizer, list(list_parameters(optimizer)))
         self._training.record(optimizer).values_budget.charge(began)
 
     def lost(self, parameters: Iterable[Any]) -> list[Any]:
         """Return parameters that were finite once and are not any more; waits for the GPU."""
         torch = self._training.torch
         born_good = [p for p in parameters if id(p) not in self._born_bad]
-        return [p for p in born_good if not bool(torch.isfinite(local(p)).all())]
+        return [p for p in born_good if not bool(torch.isfinite(get_local_part(p)).all())]
 
     def _send(self, judge: Any, optimizer: Any, tensors: list[Any]) -> None:
         torch = self._training.torch
@@ -89,7 +89,7 @@ class FiniteMonitor:
     def _sum(self, tensor: Any) -> Any:
         """Return a number that is finite if all values are, None for a tensor without plain values."""
         torch = self._training.torch
-        own = local(tensor)
+        own = get_local_part(tensor)
         if own.layout is not torch.strided or not own.is_floating_point() or own.numel() == 0:
             return None
         wide = torch.float64 if own.dtype is torch.float64 else torch.float32
@@ -106,8 +106,8 @@ class FiniteMonitor:
         if optimizer is None or _all_finite(reading):
             return
         torch = self._training.torch
-        with_gradient = [p for p in trained_parameters(optimizer) if p.grad is not None]
-        bad = [p for p in with_gradient if not bool(torch.isfinite(local(p.grad)).all())]
+        with_gradient = [p for p in list_parameters(optimizer) if p.grad is not None]
+        bad = [p for p in with_gradient if not bool(torch.isfinite(get_local_part(p.grad)).all())]
         self._evidence.record_suspicion("gradients", step)
         text = "gradients are not finite, and no GradScaler will skip this step: the weights are lost by it"
         fix = "the forward overflows (fp16 without autocast?) or the loss does; find the first bad batch"
@@ -121,7 +121,7 @@ class FiniteMonitor:
         if _all_finite(reading):
             seen.last_good = max(seen.last_good, step)
             return
-        weights = list(trained_parameters(optimizer))
+        weights = list(list_parameters(optimizer))
         bad = self.lost(weights)
         if not bad:
             return  # the sum overflowed, the weights did not

@@ -7,8 +7,8 @@ import sys
 from typing import Any, Iterator
 
 from ..context import GuardContext
-from ..tensors import first_cuda, histogram
-from ..training_state import Step, mixed_precision
+from ..tensors import count_values, find_first_cuda
+from ..training_state import Step, read_mixed_precision
 from ..violation import Violation
 
 
@@ -38,11 +38,11 @@ def _facts(step: Step) -> dict[str, Any]:
     training = step.training
     torch = training.torch
     trainable = step.trainable()
-    device = first_cuda(trainable)
+    device = find_first_cuda(trainable)
     facts: dict[str, Any] = {
-        "dtypes": histogram(p.dtype for p in trainable),
-        "devices": histogram(p.device for p in trainable),
-        "mixed_precision": mixed_precision(),
+        "dtypes": count_values(p.dtype for p in trainable),
+        "devices": count_values(p.device for p in trainable),
+        "mixed_precision": read_mixed_precision(),
         "scaler": training.has_scaler,
         "versions": {"torch": str(torch.__version__)},
         "gpu": training.tools.gpu_uuid(device) if device is not None else "",

@@ -9,11 +9,11 @@ from typing import Any, Callable, Iterable
 
 from ..checks.grad_scaler import ScalerMonitor
 from ..checks.non_finite import FiniteMonitor
-from ..parameter_names import MAX_NAMES, names_of
+from ..parameter_names import MAX_NAMES, list_names
 from ..safe_call import SafeCaller
 from ..sampling_policy import SamplingPolicy
-from ..tensors import first_cuda, histogram, trained_parameters
-from ..training_state import TrainingState, WatchedOptimizer, mixed_precision
+from ..tensors import count_values, find_first_cuda, list_parameters
+from ..training_state import TrainingState, WatchedOptimizer, read_mixed_precision
 from .hf_trainer import TrainerHooks
 from .step_timer import StepTimer
 
@@ -53,9 +53,9 @@ class Rehearsal:
         """Record the parameters that have a gradient."""
         if not any(each is optimizer for each in self._optimizers):
             self._optimizers.append(optimizer)
-        found = [p for p in trained_parameters(optimizer) if p.grad is not None]
+        found = [p for p in list_parameters(optimizer) if p.grad is not None]
         self._with_gradient.update(id(p) for p in found)
-        self._gradient_dtypes = histogram(p.grad.dtype for p in found)
+        self._gradient_dtypes = count_values(p.grad.dtype for p in found)
 
     def stepped(self, seen: WatchedOptimizer) -> None:
         """Count a step, performed or skipped; end after the last one, unless Trainer has yet to evaluate."""
@@ -72,14 +72,14 @@ class Rehearsal:
         if self._was_reported or training.torch is None or not self._optimizers:
             return
         self._was_reported = True
-        trained = [p for optimizer in self._optimizers for p in trained_parameters(optimizer)]
+        trained = [p for optimizer in self._optimizers for p in list_parameters(optimizer)]
         scale = scaling.scale
         measured = {
             **self._counts(),
             **self._tensors(trained),
             "scaler": training.has_scaler,
             "scale": None if math.isnan(scale) else scale,
-            "mixed_precision": mixed_precision(),
+            "mixed_precision": read_mixed_precision(),
             "losses": [
                 round(loss, 6) if math.isfinite(loss) else str(loss) for loss in self._losses[-MAX_LOSSES:]
             ],
@@ -108,16 +108,16 @@ class Rehearsal:
         training = self._training
         torch = training.torch
         without = [p for p in trained if id(p) not in self._with_gradient and p.numel()]
-        device = first_cuda(trained)
+        device = find_first_cuda(trained)
         return {
-            "parameter_dtypes": histogram(p.dtype for p in trained),
+            "parameter_dtypes": count_values(p.dtype for p in trained),
             "gradient_dtypes": self._gradient_dtypes,
             "state_dtypes": state_dtypes(torch, self._optimizers),
-            "without_gradient": names_of(torch, without, training.optimizers)[:MAX_NAMES],
+            "without_gradient": list_names(torch, without, training.optimizers)[:MAX_NAMES],
             "trainable": len(trained),
-            "devices": histogram(p.device for p in trained),
+            "devices": count_values(p.device for p in trained),
             "gpu": training.tools.gpu_uuid(device) if device is not None else "",
-            "memory": memory_stats(torch, device),
+            "memory": read_memory_stats(torch, device),
         }
 
 
@@ -165,7 +165,7 @@ def _length(batch: Any) -> int:
     return int(shape[0]) if len(shape) else 0
 
 
-def memory_stats(torch: Any, device: Any) -> dict[str, Any]:
+def read_memory_stats(torch: Any, device: Any) -> dict[str, Any]:
     """Return peak and total memory in MiB: the GPU's, and this process's own."""
     import resource
 
@@ -183,7 +183,7 @@ def memory_stats(torch: Any, device: Any) -> dict[str, Any]:
 
 def state_dtypes(torch: Any, optimizers: Iterable[Any]) -> dict[str, int]:
     """Return the dtypes of the optimizers' per-element state."""
-    return histogram(
+    return count_values(
         value.dtype
         for optimizer in optimizers
         for moments in optimizer.state.values()

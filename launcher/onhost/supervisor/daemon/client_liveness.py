@@ -3,7 +3,7 @@
 import contextlib
 import math
 
-from ..client_files import StopRequest, detach_run, is_detached, record_heartbeat, seconds_since_heartbeat
+from ..client_files import StopRequest, count_silent_seconds, detach_run, is_detached, record_heartbeat
 from ..end_causes import NO_CLIENT
 from .supervised_run import SupervisedRun
 
@@ -31,7 +31,7 @@ class ClientLiveness:
         if is_detached(self._run.dir):
             self.timeout_s, self.remaining_s = None, math.inf
             return None
-        silent_s = seconds_since_heartbeat(self._run.dir)
+        silent_s = count_silent_seconds(self._run.dir)
         if silent_s is None:  # deleted, as by a script that clears a directory: it counts from now on
             record_heartbeat(self._run.dir)
         self.remaining_s = self.timeout_s - (silent_s or 0.0)

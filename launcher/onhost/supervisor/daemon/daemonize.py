@@ -6,7 +6,7 @@ import signal
 import sys
 from typing import Any, Callable, NoReturn
 
-from ..processes import PR_SET_CHILD_SUBREAPER, prctl
+from ..processes import PR_SET_CHILD_SUBREAPER, call_prctl
 from ..run_dir import LIFELINE, SUPERVISOR_LOG
 
 
@@ -28,7 +28,7 @@ def daemonize(spec: dict[str, Any], run_dir: str, keep: set[int]) -> None:
     """Become a daemon of the run: detached, with private files, holding the lifeline."""
     detach(run_dir, keep)
     spec["umask"] = os.umask(0o077)
-    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    call_prctl(PR_SET_CHILD_SUBREAPER, 1)
     # Both ends in one descriptor: opening does not wait for a reader, and both processes hold it.
     os.open(os.path.join(run_dir, LIFELINE), os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 

@@ -16,13 +16,13 @@ from ..events import write_event
 from ..files import write_file
 from ..gpu_claims import acquire_claims, release_claims
 from ..next_start import announce_keeper, hold_order
-from ..node import node_location
+from ..node import read_node_location
 from ..protocol import RequestRefused
 from ..run_dir import STATE, read_state
 from ..run_processes import end_all
 from .daemonize import daemonize
 from .supervised_run import SupervisedRun, answer_start
-from .supervisor import supervise
+from .supervisor import supervise_run
 
 
 def run_guardian(spec: dict[str, Any], run_dir: str, done: int) -> int:
@@ -40,7 +40,7 @@ def run_guardian(spec: dict[str, Any], run_dir: str, done: int) -> int:
     me = os.getpid()
     pid = os.fork()
     if pid == 0:
-        return supervise(SupervisedRun(spec, run_dir, me), done, claims, problem)
+        return supervise_run(SupervisedRun(spec, run_dir, me), done, claims, problem)
     os.close(done)
     guard(run_dir, pid, spec)
     release_claims(claims)
@@ -55,8 +55,8 @@ def refuse(spec: dict[str, Any], run_dir: str, done: int, refusal: RequestRefuse
     """Report the reason why the run does not start, to the client and in its directory."""
     why = str(refusal)
     answer_start(done, {"refused": why, "fix": refusal.fix})
-    state = {"run_id": spec["run_id"], **node_location(), "phase": "ended", "run_dir": run_dir}
-    state.update(exit=final_state_without_supervisor([], why, REFUSED), ended=time.time())
+    state = {"run_id": spec["run_id"], **read_node_location(), "phase": "ended", "run_dir": run_dir}
+    state.update(exit=build_final_state([], why, REFUSED), ended=time.time())
     write_file(os.path.join(run_dir, STATE), json.dumps(state))
 
 
@@ -79,7 +79,7 @@ def guard(run_dir: str, pid: int, spec: dict[str, Any]) -> None:
     with contextlib.suppress(OSError):
         os.write(events, died)
     why = "the supervisor was killed" if code < 0 else "the supervisor failed (supervisor.log says why)"
-    end = final_state_without_supervisor(left, why, SUPERVISOR)
+    end = build_final_state(left, why, SUPERVISOR)
     if stop is not None:
         end.update(why="%s; %s" % (stop.why, why), cause=REQUEST, requested=True)
     write_event(events, "ended", end)
@@ -101,7 +101,7 @@ def wait_for(pid: int) -> int:
             return os.waitstatus_to_exitcode(status)
 
 
-def final_state_without_supervisor(left: list[int], why: str, cause: str) -> dict[str, Any]:
+def build_final_state(left: list[int], why: str, cause: str) -> dict[str, Any]:
     """Return the final state of a run whose supervisor died without writing one, or never was."""
     unknown: dict[str, Any] = {"launcher_code": None, "ranks": {}, "port_free": None}
     return {**unknown, "remaining_pids": left, "why": why, "cause": cause}

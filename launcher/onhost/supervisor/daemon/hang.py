@@ -7,7 +7,7 @@ whether other hosts are active; without a client each host judges its own ranks.
 import time
 from typing import Any
 
-from ..client_files import StopRequest, seconds_since_heartbeat
+from ..client_files import StopRequest, count_silent_seconds
 from ..end_causes import HANG
 from ..run_dir import STACKS
 from .sidecar import Sidecar
@@ -65,4 +65,4 @@ class HangHandler:
 
     def _decides_alone(self) -> bool:
         one_host = self._run.spec.get("nodes", 1) == 1
-        return bool(one_host or (seconds_since_heartbeat(self._run.dir) or 0.0) > CLIENT_GONE_S)
+        return bool(one_host or (count_silent_seconds(self._run.dir) or 0.0) > CLIENT_GONE_S)

@@ -8,7 +8,7 @@ from typing import Any
 from ...run_cgroup import Cgroup
 from ..environment import drop_variables, run_markers
 from ..files import read_tail
-from ..processes import PR_SET_PDEATHSIG, prctl, ticks_of
+from ..processes import PR_SET_PDEATHSIG, call_prctl, read_start_ticks
 from ..protocol import RequestRefused
 from ..run_dir import LAUNCHER_LOG
 from .supervised_run import SupervisedRun
@@ -31,10 +31,10 @@ class Launcher:
     def start(self) -> None:
         """Start the launcher. Raises RequestRefused."""
         spec = self._run.spec
-        argv, env = command(spec, self._run.dir), environment(spec, self._run.dir)
+        argv, env = build_command(spec, self._run.dir), build_environment(spec, self._run.dir)
         cwd = os.path.expanduser((spec.get("cwd") or "~").replace("{run_dir}", self._run.dir))
         self.pid = self._fork(argv, env, cwd)
-        self._run.state["launcher"] = [self.pid, ticks_of(self.pid)]
+        self._run.state["launcher"] = [self.pid, read_start_ticks(self.pid)]
 
     def _fork(self, argv: list[str], env: dict[str, str], cwd: str) -> int:
         failed, report = os.pipe2(os.O_CLOEXEC)
@@ -57,7 +57,7 @@ class Launcher:
     def _become(self, argv: list[str], env: dict[str, str], cwd: str) -> None:
         parent = os.getppid()
         os.setsid()
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        call_prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(127)
         if self._group is not None:
@@ -73,7 +73,7 @@ class Launcher:
         os.execvpe(argv[0], argv, env)  # noqa: S606 - deliberately without a shell
 
 
-def command(spec: dict[str, Any], run_dir: str) -> list[str]:
+def build_command(spec: dict[str, Any], run_dir: str) -> list[str]:
     """Return the command line up to rank.py with the run directory filled in, and the script's unchanged."""
     argv = list(spec["argv"])
     ours = argv.index(RANK) + 1 if RANK in argv else len(argv)
@@ -85,7 +85,7 @@ def command(spec: dict[str, Any], run_dir: str) -> list[str]:
     return [word.replace("{run_dir}", run_dir) for word in argv[:ours]] + argv[ours:]
 
 
-def environment(spec: dict[str, Any], run_dir: str) -> dict[str, str]:
+def build_environment(spec: dict[str, Any], run_dir: str) -> dict[str, str]:
     """Return the supervisor's environment, scrubbed, with the plan's variables and the run's markers."""
     env = drop_variables(dict(os.environ), spec.get("unset", []))
     for name, value in spec.get("env", {}).items():
@@ -93,7 +93,7 @@ def environment(spec: dict[str, Any], run_dir: str) -> dict[str, str]:
     return {**env, **run_markers(spec["run_id"], run_dir)}
 
 
-def codes_in_its_log(run_dir: str, ranks: list[int]) -> dict[int, int]:
+def read_logged_codes(run_dir: str, ranks: list[int]) -> dict[int, int]:
     """Return the exit codes of ranks that the launcher reaped first, from its own failure report."""
     text = read_tail(os.path.join(run_dir, LAUNCHER_LOG), 65536)
     found = {int(rank): int(code) for rank, code in ELASTIC_SAYS.findall(text)}

@@ -18,10 +18,10 @@ import zlib
 from typing import Any
 
 from ...exit_status import describe_exit_code
-from ..client_files import is_detached, is_stopped_by_person, read_stop_request, seconds_since_heartbeat
+from ..client_files import count_silent_seconds, is_detached, is_stopped_by_person, read_stop_request
 from ..files import read_json, read_tail
 from ..next_start import ENDED, HELD, OVER, RESTARTED, RESTARTING, WAITS, read_next, try_lock, write_next
-from ..processes import PR_SET_CHILD_SUBREAPER, prctl
+from ..processes import PR_SET_CHILD_SUBREAPER, call_prctl
 from ..run_dir import CLIENT_PACK, SUPERVISOR_LOG
 
 POLL_S = 0.5
@@ -57,7 +57,7 @@ class RestartKeeper:
 
     def keep(self) -> None:
         """Keep it until another start runs, or there is to be none."""
-        prctl(PR_SET_CHILD_SUBREAPER, 0)  # the next start's processes are not this one's to reap
+        call_prctl(PR_SET_CHILD_SUBREAPER, 0)  # the next start's processes are not this one's to reap
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGCHLD})
         while os.path.isdir(self._dir) and read_next(self._dir).get("state") not in OVER:
@@ -80,7 +80,7 @@ class RestartKeeper:
         return True
 
     def _look(self) -> None:
-        if (seconds_since_heartbeat(self._dir) or self._quiet_s) < self._quiet_s or not try_lock(self._fd):
+        if (count_silent_seconds(self._dir) or self._quiet_s) < self._quiet_s or not try_lock(self._fd):
             return
         try:
             if int(self._spec.get("nodes") or 1) > 1:

@@ -6,7 +6,7 @@ import sys
 
 from ...exit_status import describe_exit_code
 from ..environment import run_markers
-from ..processes import send_signal, ticks_of
+from ..processes import read_start_ticks, send_signal
 from ..run_dir import GAUGE
 from .supervised_run import SupervisedRun
 
@@ -42,7 +42,7 @@ class Sidecar:
         except (OSError, ValueError) as error:
             self._run.emit_failure("the attempt to " + self._role, error)
             return
-        self._ticks = ticks_of(self.pid)
+        self._ticks = read_start_ticks(self.pid)
 
     def kill(self) -> None:
         """Kill the process, even if it hangs in a driver; a process in that state is not waited for."""

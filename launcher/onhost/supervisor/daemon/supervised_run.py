@@ -9,8 +9,8 @@ from typing import Any
 from ..client_files import STOP_GRACE_S
 from ..events import EventLog
 from ..files import write_all, write_file
-from ..node import node_location
-from ..processes import ticks_of
+from ..node import read_node_location
+from ..processes import read_start_ticks
 from ..run_dir import STATE
 
 
@@ -33,11 +33,11 @@ class SupervisedRun:
         self.events = EventLog(run_dir)
         self.state: dict[str, Any] = {
             "run_id": spec["run_id"],
-            **node_location(),
+            **read_node_location(),
             "phase": "starting",
             "run_dir": run_dir,
-            "supervisor": [os.getpid(), ticks_of(os.getpid())],
-            "guardian": [guardian, ticks_of(guardian)],
+            "supervisor": [os.getpid(), read_start_ticks(os.getpid())],
+            "guardian": [guardian, read_start_ticks(guardian)],
             "launcher": None,
             "started": time.time(),
             "exit": None,

@@ -16,13 +16,13 @@ from ..end_causes import EXIT, RANK, REFUSED
 from ..files import explain_full_disk
 from ..gpu_claims import release_claims
 from ..next_start import announce_keeper, succeed
-from ..processes import PR_SET_CHILD_SUBREAPER, prctl, reap
+from ..processes import PR_SET_CHILD_SUBREAPER, call_prctl, reap
 from ..protocol import RequestRefused
 from ..run_dir import STOP
 from .client_liveness import ClientLiveness
 from .hang import FAILURE_GRACE_S, HangHandler
 from .housekeeping import Housekeeping
-from .launcher import Launcher, codes_in_its_log
+from .launcher import Launcher, read_logged_codes
 from .ranks import EndedRank, RankTable
 from .restore_run_dir import RunDirRestorer
 from .shutdown import Shutdown
@@ -68,7 +68,7 @@ class Supervisor:
 
         `done` is the descriptor for the first state, or for the reason why it is missing.
         """
-        prctl(PR_SET_CHILD_SUBREAPER, 1)
+        call_prctl(PR_SET_CHILD_SUBREAPER, 1)
         try:
             self._launcher.start()
         except RequestRefused as refusal:
@@ -188,7 +188,7 @@ class Supervisor:
         self._see_kills(at_once=True)
         self._launcher.code = code
         known = self._kills.is_known()
-        said = codes_in_its_log(self._run.dir, self._ranks.unseen()) if code else {}
+        said = read_logged_codes(self._run.dir, self._ranks.unseen()) if code else {}
         for rank, its_code in said.items():
             self._ranks.codes[rank] = its_code
             stopping = self._ending.started
@@ -249,7 +249,7 @@ def _rank_failure(rank: int, code: int) -> StopRequest:
     return StopRequest("rank %d %s" % (rank, describe_exit_code(code)), FAILURE_GRACE_S, RANK)
 
 
-def supervise(run: SupervisedRun, done: int, claims: dict[str, int], problem: str) -> int:
+def supervise_run(run: SupervisedRun, done: int, claims: dict[str, int], problem: str) -> int:
     """Run as the supervisor, with its claims or the problem of taking them; return the exit code."""
     if problem:
         run.emit_failure("claim the GPUs", problem)

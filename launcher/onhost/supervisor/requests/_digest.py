@@ -57,7 +57,7 @@ class LogDigest:
         if ALARMING.search(small):
             for line, key in zip(whole.split(b"\n"), small.split(b"\n")):  # noqa: B905 - Python 3.9
                 if ALARMING.search(key):
-                    self._note(text_of(line.rstrip(b"\r").rpartition(b"\r")[2]))
+                    self._note(decode_line(line.rstrip(b"\r").rpartition(b"\r")[2]))
 
     def _note(self, line: str) -> None:
         key = line.translate(DIGITS)
@@ -69,7 +69,7 @@ class LogDigest:
 
     def document(self) -> dict[str, Any]:
         """Return it as JSON."""
-        return {"lines": self.lines, "last": text_of(self.last), "said": dict(self._alarms.values())}
+        return {"lines": self.lines, "last": decode_line(self.last), "said": dict(self._alarms.values())}
 
 
 class HeldLogs:
@@ -112,6 +112,6 @@ class HeldLogs:
         return {self._logs[name].rank: self._logs[name].document() for name in changed}
 
 
-def text_of(line: bytes) -> str:
+def decode_line(line: bytes) -> str:
     """Return a line as text, cut where it is long."""
     return line.decode("utf-8", "replace")[:LONGEST]

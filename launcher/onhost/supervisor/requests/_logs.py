@@ -10,7 +10,7 @@ from typing import Any, Iterator
 
 from ...event_file import EVENTS, MALFORMED, parse_event
 from ..files import CHUNK
-from ..protocol import frame
+from ..protocol import encode_frame
 from ..run_dir import RECENT, RECENT_BEFORE, SIZES, USAGE, log_sizes
 from ._digest import HeldLogs
 
@@ -32,7 +32,7 @@ class LogReader:
         self._limits = log_sizes(run_dir) if self.once else {}
         self._offsets = {name: int(offset) for name, offset in request.get("offsets", {}).items()}
         if "since" in request:
-            self._offsets = {**offsets_since(run_dir, request["since"]), **self._offsets}
+            self._offsets = {**find_offsets(run_dir, request["since"]), **self._offsets}
         ends = request.get("ends", {}).items()
         self._ends = {name: bytes.fromhex(end) for name, end in ends if GROWING.fullmatch(name)}
 
@@ -56,14 +56,14 @@ class LogReader:
                 data = data[: data.rfind(b"\n") + 1]
             if data:
                 cut = {"cut": True} if is_cut else {}
-                parts.append(frame({"log": name, "offset": offset, "size": len(data), **cut}, data))
+                parts.append(encode_frame({"log": name, "offset": offset, "size": len(data), **cut}, data))
                 self._offsets[name] = offset + len(data)
                 if GROWING.fullmatch(name):
                     self._ends[name] = (end + data)[-END_BYTES:]
             if self._digests is not None and name == EVENTS:
                 self._digests.on_events(data)
         if self._digests is not None and (said := self._digests.take(final=final)):
-            parts.append(frame({"digest": said, "t": time.time()}))
+            parts.append(encode_frame({"digest": said, "t": time.time()}))
         return memoryview(b"".join(parts))
 
     def _open_new(self) -> None:
@@ -107,26 +107,28 @@ def open_regular(path: str) -> int:
     return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
-def offsets_since(run_dir: str, since: dict[str, float]) -> dict[str, int]:
+def find_offsets(run_dir: str, since: dict[str, float]) -> dict[str, int]:
     """Return the offset in each log from which to send the requested part.
 
     `since` is {"bytes": n} (from a line's start), {"lines": n}, or {"seconds": n} (from some earlier line).
     """
     now = log_sizes(run_dir)
     if "lines" in since:
-        return {name: last_lines(run_dir, name, size, int(since["lines"])) for name, size in now.items()}
+        return {name: find_last_lines(run_dir, name, size, int(since["lines"])) for name, size in now.items()}
     if "bytes" in since:
-        return {name: line_start(run_dir, name, size - int(since["bytes"])) for name, size in now.items()}
+        return {
+            name: find_line_start(run_dir, name, size - int(since["bytes"])) for name, size in now.items()
+        }
     begin = time.time() - float(since["seconds"])
     before: dict[str, int] = {}
     latest = 0.0
-    for at, sizes in noted_sizes(run_dir):
+    for at, sizes in read_noted_sizes(run_dir):
         if latest <= at <= begin:
             latest, before = at, sizes
     return before
 
 
-def last_lines(run_dir: str, name: str, size: int, lines: int) -> int:
+def find_last_lines(run_dir: str, name: str, size: int, lines: int) -> int:
     """Return the offset of the last n lines, an unfinished one too, in a log's first `size` bytes."""
     if lines == 0:
         return size
@@ -149,7 +151,7 @@ def last_lines(run_dir: str, name: str, size: int, lines: int) -> int:
     return 0
 
 
-def noted_sizes(run_dir: str) -> Iterator[tuple[float, dict[str, int]]]:
+def read_noted_sizes(run_dir: str) -> Iterator[tuple[float, dict[str, int]]]:
     """Yield the recorded (time, sizes) of the logs."""
     for name in (SIZES, RECENT_BEFORE, RECENT):
         with contextlib.suppress(OSError), open(os.path.join(run_dir, name), "rb") as file:
@@ -159,7 +161,7 @@ def noted_sizes(run_dir: str) -> Iterator[tuple[float, dict[str, int]]]:
                     yield float(noted["t"]), {str(log): int(size) for log, size in noted["sizes"].items()}
 
 
-def line_start(run_dir: str, name: str, offset: int) -> int:
+def find_line_start(run_dir: str, name: str, offset: int) -> int:
     """Return the start of the first complete line at or after an offset; a long line is cut."""
     if offset <= 0:
         return 0

@@ -16,7 +16,7 @@ import time
 from functools import partial
 from typing import Any
 
-from ..processes import PR_SET_PDEATHSIG, prctl
+from ..processes import PR_SET_PDEATHSIG, call_prctl
 from ..protocol import RequestRefused
 from ._fetch_paths import OUTPUT, run_places
 
@@ -74,7 +74,7 @@ class TensorBoard:
                 cwd="/",  # nothing of a working directory is imported
                 env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
                 start_new_session=True,
-                preexec_fn=partial(prctl, PR_SET_PDEATHSIG, signal.SIGKILL),  # noqa: PLW1509 - it has one thread
+                preexec_fn=partial(call_prctl, PR_SET_PDEATHSIG, signal.SIGKILL),  # noqa: PLW1509 - it has one thread
             )
         except OSError as error:
             raise RequestRefused("TensorBoard cannot be started by %s: %s" % (self._python, error)) from None
@@ -94,7 +94,7 @@ class TensorBoard:
             sock = socket.create_connection((LOCAL, self.port), timeout=CONNECT_S)
         except OSError as error:
             raise RequestRefused("TensorBoard does not answer: %s" % error) from None
-        if os.geteuid() not in listening_users(self.port):
+        if os.geteuid() not in list_listeners(self.port):
             sock.close()
             raise RequestRefused("another user listens on port %d" % self.port)
         return sock
@@ -104,7 +104,7 @@ class TensorBoard:
         return self._output.read()[-OUTPUT_SHOWN:].decode("utf-8", "replace").strip() or "it said nothing"
 
 
-def listening_users(port: int, table: str = "/proc/net/tcp") -> set[int]:
+def list_listeners(port: int, table: str = "/proc/net/tcp") -> set[int]:
     """Return whose sockets listen on a port of 127.0.0.1 (uids); none where that cannot be read."""
     with contextlib.suppress(OSError, ValueError, IndexError), open(table, encoding="ascii") as lines:
         # sl local_address rem_address st tx:rx tr:when retrnsmt uid, see proc(5); words in the host's order

@@ -10,7 +10,7 @@ from typing import Any, Iterable, Iterator
 
 from ..disk_reserve import RESERVE
 from ..files import CHUNK, read_json, write_all
-from ..protocol import frame, send_header
+from ..protocol import encode_frame, send_header
 from ..run_dir import (
     CLIENT,
     CLIENT_PACK,
@@ -61,17 +61,19 @@ def serve(run_dir: str, request: dict[str, Any]) -> int:
     skipped: list[list[str]] = []
     absent: list[str] = []
     if request.get("paths"):
-        found = chosen_files(places, request["paths"], skipped, absent)
+        found = list_chosen_files(places, request["paths"], skipped, absent)
     else:
-        found = files_below(run_dir, "")
+        found = list_files_below(run_dir, "")
         if request.get("output") and OUTPUT in places:
-            found = itertools.chain(found, files_below(places[OUTPUT], OUTPUT))
+            found = itertools.chain(found, list_files_below(places[OUTPUT], OUTPUT))
     for name, path in count_files(found, request):
         try:
             send_file(name, path, request)
         except (OSError, UnicodeError) as error:
             skipped.append([name.encode("utf-8", "replace").decode(), str(error)])
-    write_all(1, frame({"end": read_state(run_dir), "skipped": skipped, "absent": absent, "t": time.time()}))
+    write_all(
+        1, encode_frame({"end": read_state(run_dir), "skipped": skipped, "absent": absent, "t": time.time()})
+    )
     return 0
 
 
@@ -82,13 +84,13 @@ def count_files(found: Iterable[tuple[str, str]], request: dict[str, Any]) -> li
         every.append((name, path))
         lacks += count_lacking(name, path, request)
         if time.monotonic() - sent >= BEAT_S:  # a million files on a slow disk
-            write_all(1, frame({"lacks": lacks}))
+            write_all(1, encode_frame({"lacks": lacks}))
             lacks, sent = 0, time.monotonic()
-    write_all(1, frame({"lacks": lacks}))
+    write_all(1, encode_frame({"lacks": lacks}))
     return every
 
 
-def chosen_files(
+def list_chosen_files(
     places: dict[str, str], paths: list[str], skipped: list[list[str]], absent: list[str]
 ) -> Iterator[tuple[str, str]]:
     """Yield (name, path) of files that the paths name; fill `skipped` with reasons, and `absent`."""
@@ -99,14 +101,14 @@ def chosen_files(
                 absent.append(wanted)
             for name, path in found:
                 if os.path.isdir(path):
-                    yield from files_below(path, name if name.endswith("/") else name + "/")
+                    yield from list_files_below(path, name if name.endswith("/") else name + "/")
                 else:
                     yield name, path
         except OSError as error:
             skipped.append([wanted, str(error)])
 
 
-def files_below(top: str, prefix: str) -> Iterator[tuple[str, str]]:
+def list_files_below(top: str, prefix: str) -> Iterator[tuple[str, str]]:
     """Yield (name, path) of every file; symlinks are skipped, so none leads out of the directory."""
     for place, directories, names in os.walk(top):
         directories[:] = sorted(name for name in directories if name != "__pycache__")
@@ -130,7 +132,7 @@ def send_file(name: str, path: str, request: dict[str, Any]) -> None:
         if have and grows and name.endswith(".log") and is_cut_at(fd, have[0], bytes.fromhex(end)):
             send_from(fd, 0, name, found, {"grows": True, "cut": True})
             return
-        offset = offset_to_send(name, found, request, grows=grows)
+        offset = find_offset(name, found, request, grows=grows)
         if offset is not None:
             send_from(fd, offset, name, found, {"grows": grows})
     finally:
@@ -141,7 +143,7 @@ def count_lacking(name: str, path: str, request: dict[str, Any]) -> int:
     """Return how many bytes of a file the other side lacks, as far as its size and time show."""
     try:
         found = os.lstat(path)
-        offset = offset_to_send(name, found, request, grows=is_growing(name))
+        offset = find_offset(name, found, request, grows=is_growing(name))
     except (OSError, UnicodeError):  # it is reported when it is sent
         return 0
     return 0 if offset is None else found.st_size - offset
@@ -152,9 +154,9 @@ def is_growing(name: str) -> bool:
     return "/" not in name and name.endswith((".log", ".jsonl"))
 
 
-def offset_to_send(name: str, found: os.stat_result, request: dict[str, Any], *, grows: bool) -> int | None:
+def find_offset(name: str, found: os.stat_result, request: dict[str, Any], *, grows: bool) -> int | None:
     """Return the offset from which the other side lacks a file, None when it has all of it."""
-    have, parts = request.get("have", {}).get(name), request.get("part", {}).get(key_of(name), [])
+    have, parts = request.get("have", {}).get(name), request.get("part", {}).get(make_key(name), [])
     size, mtime = found.st_size, found.st_mtime_ns
     if have and (have == [size, mtime] or (grows and have[0] >= size)):
         return None
@@ -163,7 +165,7 @@ def offset_to_send(name: str, found: os.stat_result, request: dict[str, Any], *,
     return max((int(part[2]) for part in parts if part[:2] == [size, mtime]), default=0)
 
 
-def key_of(name: str) -> str:
+def make_key(name: str) -> str:
     """Return a key for a name that may be too long to be a part of another one."""
     return hashlib.sha256(name.encode()).hexdigest()[:32]
 
@@ -177,7 +179,7 @@ def send_from(fd: int, offset: int, name: str, found: os.stat_result, kind: dict
     while True:
         data = os.pread(fd, min(CHUNK, size - offset), offset)
         header = {"file": name, "offset": offset, "whole": size, "mtime_ns": mtime, **kind}
-        write_all(1, frame({**header, "size": len(data)}, data))
+        write_all(1, encode_frame({**header, "size": len(data)}, data))
         kind = {**kind, "cut": False}
         offset += len(data)
         if offset >= size:

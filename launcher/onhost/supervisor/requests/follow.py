@@ -19,8 +19,8 @@ from ..files import read_json
 from ..inotify import CREATE, DELETE, DELETE_SELF, MODIFY, MOVE_SELF, MOVED_TO, OVERFLOW, Inotify
 from ..next_start import is_kept, read_next
 from ..node import is_on_this_node
-from ..protocol import frame, send_header
-from ..run_dir import SPEC, STATE, inspect_run, is_alive, log_sizes, read_state, stall_of
+from ..protocol import encode_frame, send_header
+from ..run_dir import SPEC, STATE, describe_stall, inspect_run, is_alive, log_sizes, read_state
 from ..run_processes import KILL_WAIT_S
 from ._logs import LINES, LogReader
 
@@ -130,7 +130,7 @@ class FollowSession:
             self._wait_s = min(self._wait_s * 1.5, 0.1)
             self._is_quiet = bool(self._watch.fds)
             if over:
-                self._out = frame({"end": self._state, "t": time.time()})
+                self._out = encode_frame({"end": self._state, "t": time.time()})
                 return True
         if not over and time.monotonic() >= self._next_alive:  # however much the ranks print
             self._out = memoryview(bytes(self._out) + self._say_alive())
@@ -143,8 +143,8 @@ class FollowSession:
         if now > self._kill_at:
             self._kill_at = float("inf")
             kill_supervisor(self._run_dir, self._state)
-        stall = stall_of(self._run_dir, self._state)
-        return bytes(frame({"alive": now, "t": time.time(), "stall": stall}))
+        stall = describe_stall(self._run_dir, self._state)
+        return bytes(encode_frame({"alive": now, "t": time.time(), "stall": stall}))
 
     def _running(self) -> bool:
         # The last state read remains valid when the run directory has been deleted.

@@ -19,7 +19,7 @@ import time
 from typing import Any, Callable
 
 from ..files import read_json
-from ..protocol import RequestRefused, frame, send_header
+from ..protocol import RequestRefused, encode_frame, send_header
 from ..run_dir import SPEC
 
 WINDOW = 256 << 10
@@ -125,7 +125,7 @@ class PortRelay:
         return (selectors.EVENT_READ if reads else 0) | (selectors.EVENT_WRITE if each.waiting else 0)
 
     def _send(self, header: dict[str, Any], data: bytes = b"") -> None:
-        self._held += frame(header, data)
+        self._held += encode_frame(header, data)
 
     def _serve(self, number: int, events: int) -> None:
         each = self._carried.get(number)

@@ -13,8 +13,8 @@ from preflight.probes.claim_files import CLAIMS_DIR
 
 from ..files import write_all
 from ..gpu_claims import release
-from ..protocol import RequestRefused, frame, send_header
-from ..wait_tickets import is_own, make_ticket, queue_id, tickets_ahead
+from ..protocol import RequestRefused, encode_frame, send_header
+from ..wait_tickets import is_own, list_tickets_ahead, make_queue_id, make_ticket
 
 LOOK_S = 1.0
 SAY_S = 10.0  # at most so long between two frames
@@ -26,7 +26,7 @@ def serve(request: dict[str, Any]) -> int:
     """Serve one client until it is gone. Raises RequestRefused."""
     directory = str(request.get("directory") or CLAIMS_DIR)
     try:
-        send_header({"queue": queue_id(directory), "t": time.time()})
+        send_header({"queue": make_queue_id(directory), "t": time.time()})
         QueueSession(directory, str(request["name"]), [str(gpu) for gpu in request["gpus"]]).run()
     except OSError as error:
         raise RequestRefused("no place in the queue: %s: %s" % (directory, error.strerror)) from None
@@ -73,10 +73,12 @@ class QueueSession:
             return True
         if not is_own(*self._ticket):
             return False
-        ahead = [[each.user, each.name] for each in tickets_ahead(self._directory, self._ticket[0])]
+        ahead = [[each.user, each.name] for each in list_tickets_ahead(self._directory, self._ticket[0])]
         now = time.monotonic()
         if ahead != self._reported or now >= self._say_at:
             self._reported, self._say_at = ahead, now + SAY_S
             with contextlib.suppress(BrokenPipeError):
-                write_all(1, bytes(frame({"ahead": len(ahead), "who": ahead[:MAX_SHOWN], "t": time.time()})))
+                write_all(
+                    1, bytes(encode_frame({"ahead": len(ahead), "who": ahead[:MAX_SHOWN], "t": time.time()}))
+                )
         return True

@@ -24,7 +24,7 @@ from ..next_start import (
     write_next,
 )
 from ..processes import is_same
-from ..protocol import RequestRefused, frame, send_header
+from ..protocol import RequestRefused, encode_frame, send_header
 
 SILENT_S = 60.0  # a client speaks every 5 s
 
@@ -76,7 +76,7 @@ def hear(run_dir: str) -> None:
             if word != "beat":
                 noted = obey(run_dir, word, words)
                 with contextlib.suppress(OSError):
-                    write_all(1, frame({"noted": noted, "next": read_next(run_dir)}))
+                    write_all(1, encode_frame({"noted": noted, "next": read_next(run_dir)}))
 
 
 def obey(run_dir: str, word: str, argument: str) -> bool:

@@ -17,11 +17,11 @@ WAIT_S = 60.0
 
 def serve(run_dir: str, _request: dict[str, Any]) -> int:
     """Send the stack of every rank. Raises RequestRefused."""
-    send_header({"stacks": stacks_of(run_dir), "t": time.time()})
+    send_header({"stacks": dump_stacks(run_dir), "t": time.time()})
     return 0
 
 
-def stacks_of(run_dir: str) -> dict[str, str]:
+def dump_stacks(run_dir: str) -> dict[str, str]:
     """Dump the stacks; return what is new in each rank's stack log, by name. Raises RequestRefused."""
     source = os.path.join(run_dir, STACKS)
     if not is_alive(read_state(run_dir)):

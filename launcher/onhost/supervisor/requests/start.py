@@ -17,8 +17,8 @@ from ..daemon.guardian import run_guardian
 from ..disk_reserve import reserve_space
 from ..files import read_json, read_tail, write_file
 from ..next_start import read_next, rule_out
-from ..node import MAX_TWINS, file_system_time, is_on_this_node, node_location
-from ..processes import boot_id, ticks_of
+from ..node import MAX_TWINS, is_on_this_node, read_file_system_time, read_node_location
+from ..processes import read_boot_id, read_start_ticks
 from ..protocol import RequestRefused, send_header
 from ..run_dir import (
     HEARTBEAT,
@@ -27,8 +27,8 @@ from ..run_dir import (
     SPEC,
     STATE,
     SUPERVISOR_LOG,
+    list_own_places,
     mark_place,
-    own_places,
     runs_dir,
 )
 
@@ -41,24 +41,24 @@ MEMORY_ONLY = ("files", "rank_source", "env", "restart_order")
 def serve(request: dict[str, Any]) -> int:
     """Start a run and follow it. Raises RequestRefused."""
     spec = request["spec"]
-    before = previous_start(spec)
+    before = find_previous_start(spec)
     run_dir = make_run_dir(spec)
     spec["earlier_dir"] = before
     ready = fork_guardian(spec, run_dir)
-    state = first_state(ready, run_dir)
+    state = wait_first_state(ready, run_dir)
     send_header({"state": state, "t": time.time(), "m": time.monotonic()})
     from .follow import follow_started  # compiled while the launcher starts
 
     return follow_started(run_dir)
 
 
-def previous_start(spec: dict[str, Any]) -> str:
+def find_previous_start(spec: dict[str, Any]) -> str:
     """Return the start before this one, "" where it is elsewhere. Raises RequestRefused of a decided one."""
     known = spec.get("restart") or {}
     starts = [str(start.get("run_id")) for start in known.get("starts") or ()]
     # The one before may have come to nothing on this host: then it follows the one before that.
     ids = [run_id for run_id in (known.get("after"), *reversed(starts)) if run_id]
-    paths = [os.path.join(place, run_id) for run_id in ids for place in own_places()]
+    paths = [os.path.join(place, run_id) for run_id in ids for place in list_own_places()]
     before = next((path for path in paths if os.path.isdir(path)), "")
     document = read_next(before) if before else {}
     if why := rule_out(document, spec["run_id"]):
@@ -68,8 +68,8 @@ def previous_start(spec: dict[str, Any]) -> str:
 
 def make_run_dir(spec: dict[str, Any]) -> str:
     """Create and fill the run directory. Raises RequestRefused when it exists or cannot be written."""
-    place = own_places()[0]
-    fresh = os.path.join(place, ".%s.%s.%d" % (spec["run_id"], boot_id()[:8], os.getpid()))
+    place = list_own_places()[0]
+    fresh = os.path.join(place, ".%s.%s.%d" % (spec["run_id"], read_boot_id()[:8], os.getpid()))
     try:
         os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
         os.makedirs(place, mode=0o700, exist_ok=True)
@@ -90,7 +90,7 @@ def make_run_dir(spec: dict[str, Any]) -> str:
 def remove_unfinished(place: str) -> None:
     """Remove what starts of ours left behind that were killed while they filled a run directory."""
     with contextlib.suppress(OSError), os.scandir(place) as entries:
-        now = file_system_time(place)
+        now = read_file_system_time(place)
         for entry in entries:
             if not UNFINISHED.fullmatch(entry.name):
                 continue
@@ -107,7 +107,7 @@ def put_in_place(fresh: str, run_id: str) -> str:
 
     If another node that shares this home and has this node's name holds the run, use another place.
     """
-    for place in own_places()[:MAX_TWINS]:
+    for place in list_own_places()[:MAX_TWINS]:
         path = os.path.join(place, run_id)
         os.makedirs(place, mode=0o700, exist_ok=True)
         try:
@@ -132,7 +132,7 @@ def fill(path: str, spec: dict[str, Any]) -> None:
         os.makedirs(os.path.dirname(inside), mode=0o700, exist_ok=True)
         write_file(inside, text)
     kept = {key: value for key, value in spec.items() if key not in MEMORY_ONLY}
-    kept["made_in"] = here = node_location()
+    kept["made_in"] = here = read_node_location()
     kept["env"] = sorted(spec.get("env", {}))  # names only: values may be secrets
     write_file(os.path.join(path, SPEC), json.dumps(kept, indent=1) + "\n")
     for name in (EVENTS, LAUNCHER_LOG, SUPERVISOR_LOG, HEARTBEAT):
@@ -141,7 +141,7 @@ def fill(path: str, spec: dict[str, Any]) -> None:
     make_lifeline(os.path.join(path, LIFELINE))
     # Until the supervisor writes its own: a stop that comes first takes it for no lost run.
     begins = {"run_id": spec["run_id"], **here, "phase": "starting", "started": time.time()}
-    begins["guardian"] = [os.getpid(), ticks_of(os.getpid())]
+    begins["guardian"] = [os.getpid(), read_start_ticks(os.getpid())]
     write_file(os.path.join(path, STATE), json.dumps(begins))
     record_heartbeat(path)
 
@@ -173,7 +173,7 @@ def fork_guardian(spec: dict[str, Any], run_dir: str) -> int:
     return ready
 
 
-def first_state(ready: int, run_dir: str) -> dict[str, Any]:
+def wait_first_state(ready: int, run_dir: str) -> dict[str, Any]:
     """Wait for the supervisor's first state. Raises RequestRefused if it refuses or dies first."""
     answer = b""
     while data := os.read(ready, 65536):

@@ -7,7 +7,7 @@ from typing import Any
 from ..client_files import END_S, STOP_GRACE_S, StopRequest, kill_supervisor, request_stop
 from ..next_start import read_next, stop_keeper
 from ..protocol import send_header
-from ..run_dir import is_alive, read_state, stall_of
+from ..run_dir import describe_stall, is_alive, read_state
 from ..run_processes import KILL_WAIT_S, find_run_processes
 
 
@@ -15,7 +15,7 @@ def serve(run_dir: str, request: dict[str, Any]) -> int:
     """Stop a run and send its last state."""
     unwritable = is_alive(read_state(run_dir)) and not os.access(run_dir, os.W_OK)
     state = stop_and_wait(run_dir, request)
-    stall = stall_of(run_dir, state)
+    stall = describe_stall(run_dir, state)
     said = {"state": state, "alive": is_alive(state), "stall": stall, "next": read_next(run_dir)}
     send_header({**said, "unwritable": unwritable, "t": time.time()})
     return 0
