@@ -192,10 +192,10 @@ def services_know_the_user(
 
     Without it ranks end minutes after the start, once the model is loaded: "api_key not configured (no-tty)",
     "You are trying to access a gated repo". gpulaunch reads what the script surely calls for this launch
-    (`wandb.init`, `report_to`, `push_to_hub`, gated models by their names), and looks on the hosts for keys:
-    for their presence, never for what they say. A key that ~/.bashrc exports below its first lines reaches no
-    rank: a session without a terminal does not read so far. It says nothing where WANDB_MODE is offline or
-    disabled, and of a script that sets such variables or loads a .env file.
+    (`wandb.init`, `WandbLogger`, `report_to`, `push_to_hub`, gated models by their names), and looks on the
+    hosts for keys: for their presence, never for what they say. A key that ~/.bashrc exports below its first
+    lines reaches no rank: a session without a terminal does not read so far. It says nothing where WANDB_MODE
+    is offline or disabled, and of a script that sets such variables or loads a .env file.
 
     Fix: log in on the host, by the command of the message, which asks for the key; or `env:` of the config.
     Source: WANDB_API_KEY, ~/.netrc, HF_TOKEN, the token file and the cache of huggingface_hub; the script.

@@ -14,6 +14,7 @@ from preflight.script.libraries.services import uses_wandb
 from preflight.script.rules.certainty import list_doubts
 
 _REPORTS_TO_NONE = (5,)  # transformers from this version on, where nothing else is said
+_OF_FIRST = ("log_with", "WandbLogger")  # what the first rank alone starts
 _WANDB_ITSELF = re.compile(r"WANDB_(?:MODE|DISABLED|API_KEY)|wandb\.login\((?!\))|load_dotenv")
 _HUB_ITSELF = re.compile(r"HF_TOKEN|HUGGING_?FACE_HUB_TOKEN|HF_HUB_OFFLINE|(?<!wandb\.)\blogin\(|load_dotenv")
 """By which a script sees to its login itself."""
@@ -25,7 +26,7 @@ def find_services(it: Interpreter, event: ScriptEvent) -> Iterator[ServiceUse]:
     if it.ways.open or doubts or any(loop.caught for loop in it.loops):
         return
     if event.name == "service":
-        yield from _use(it, event.place, event.what, first=event.what == "log_with" or RANK_0 in it.contexts)
+        yield from _use(it, event.place, event.what, first=event.what in _OF_FIRST or RANK_0 in it.contexts)
     elif event.name == "arguments":
         if it.attr(event.ref, "push_to_hub") == TRUE and it.attr(event.ref, "hub_token") == NONE:
             yield from _use(it, event.place, "push_to_hub", first=True)

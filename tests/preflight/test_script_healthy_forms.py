@@ -127,6 +127,28 @@ for batch in torch.utils.data.DataLoader(range(9)):
     loss = net(batch).sum().item()
     total += loss
 """,
+    "what the rank that fails writes on its way out": DDP
+    + """
+import sys
+for batch in DataLoader(range(64), sampler=DistributedSampler(range(64), shuffle=False)):
+    loss = net(batch.cuda()).sum()
+    if not loss.isfinite():
+        torch.save(batch, "failed.pt")
+        sys.exit(1)
+    loss.backward()
+    opt.step()
+    opt.zero_grad()
+""",
+    "a sampler that draws by chance what some steps need": DDP
+    + """
+from torch.utils.data import WeightedRandomSampler
+while load():
+    sampler = WeightedRandomSampler(weights, num_samples=8 * steps, replacement=False)
+    for batch in DataLoader(range(64), sampler=sampler, batch_size=8):
+        net(batch.cuda()).sum().backward()
+        opt.step()
+        opt.zero_grad()
+""",
 }
 _WORDS = {"P118", "P139", "R404", "R402", "D210", "R401", "R405"}
 

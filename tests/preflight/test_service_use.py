@@ -16,6 +16,7 @@ parser.add_argument("--model", default="gpt2")
 """
 OF_CONFIG = "def log(cfg):\n    if {}:\n        return\n    wandb.init()\nlog(load())"
 CAUGHT = "def log():\n    try:\n        wandb.init()\n    except Exception:\n        {}\nlog()"
+LOGGER = "from lightning.pytorch.loggers import WandbLogger\n"
 ARGS = "args = parser.parse_args()\n"
 PARSED = "args, = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()\n"
 
@@ -55,6 +56,9 @@ PARSED = "args, = HfArgumentParser(TrainingArguments).parse_args_into_dataclasse
         (ARGS + "wandb.login(key=key)\nwandb.init()", "", ""),
         (ARGS + "from dotenv import load_dotenv\nload_dotenv()\nwandb.init()", "", ""),
         (ARGS + "# os.environ['WANDB_MODE'] = 'offline'\nwandb.init()", "", "wandb.init"),
+        (LOGGER + "WandbLogger(project='a')", "", "WandbLogger first"),
+        (LOGGER + "WandbLogger(project='a', offline=True)", "", ""),
+        (LOGGER + "os.environ['WANDB_MODE'] = 'offline'\nWandbLogger(project='a')", "", ""),
         (ARGS + "Accelerator(log_with='wandb').init_trackers('a')", "", "log_with first"),
         (ARGS + "Accelerator(log_with='all').init_trackers('a')", "", "log_with first"),
         (ARGS + "Accelerator(log_with='tensorboard').init_trackers('a')", "", ""),

@@ -50,8 +50,18 @@ def _wandb_log(it: Interpreter, call: Call) -> Value:
     return UNKNOWN
 
 
+def _wandb_logger(it: Interpreter, call: Call) -> Value:
+    """Note Lightning's logger, which starts a run on the first rank once a Trainer trains."""
+    if not call.open and call.kwargs.keys().isdisjoint(_LOGGERS_OWN):
+        it.emit(call.event("service", None, "WandbLogger"))
+    return UNKNOWN
+
+
+_LOGGERS_OWN = {"offline", "mode", "experiment", "anonymous", "settings"}
+_LIGHTNING = ("lightning.pytorch", "pytorch_lightning")
 CALLS: dict[str, CallModel] = {
     "wandb.init": _wandb_init,
     "wandb.log": _wandb_log,
     "datasets.load_dataset": load_from_hub,
+    **{f"{name}.loggers{of}.WandbLogger": _wandb_logger for name in _LIGHTNING for of in ("", ".wandb")},
 }

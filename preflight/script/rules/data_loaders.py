@@ -33,7 +33,7 @@ from preflight.script.interpreter.values import (
 from preflight.script.libraries.data_loaders import OF_PARTS, ONE_EPOCH, is_divided
 from preflight.script.rules.certainty import apply_doubts
 from preflight.script.rules.method_calls import has_unknown_call, list_owners, note_call
-from preflight.script.rules.own_names import describe_division, get_assigned_name
+from preflight.script.rules.own_names import describe_division, find_call_words, get_assigned_name
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import list_names
 from preflight.script.syntax_trees import walk
@@ -53,6 +53,8 @@ _BY_CHANCE = re.compile(
 _FILLS = re.compile(r"^(?:push|append|extend|store|remember)$|_(?:rollout|experience|transition|episode)s?$")
 _OLD_PREFETCH = Const(2)  # prefetch_factor's default before torch 2.0, which allowed it without workers
 _MAX_DEPTH = 3  # datasets in one another that are looked into
+_OF_STEPS = re.compile(r"(?:num_samples=|WeightedRandomSampler\([^,]+,)[^,]*(?:batch|step|iter)")
+"""Of a sampler that draws what some steps need by chance, and does not go through the data."""
 _LIGHTNING_FIX = "remove use_distributed_sampler=False, or give each DataLoader a DistributedSampler"
 
 
@@ -124,13 +126,15 @@ def _undivided(it: Interpreter, loader: HeapObject) -> RuleHit:
     """Return the finding: what a rank divides itself is seldom shuffled, or drawn from by a sampler."""
     message = "every rank goes through all of this data: no sampler gives each its part"
     level = Level.WARNING
-    samplers = filter(None, map(it.thing, list_values(loader.get("sampler"))))
+    samplers = [thing for item in list_values(loader.get("sampler")) if (thing := it.thing(item)) is not None]
     drawn = any((as_text(thing.get("__name__")) or "").endswith("RandomSampler") for thing in samplers)
     shuffles = drawn or as_bool(loader.get("shuffle")) is True
     datasets = filter(None, map(it.thing, list_values(loader.get("dataset"))))
     given = [value for thing in datasets for name, value in thing.attrs.items() if not name.startswith("__")]
     plain = bool(given) and all(isinstance(item, Const) for value in given for item in list_values(value))
-    if not shuffles and not plain and it.sources.unread():
+    if drawn and any(_OF_STEPS.search(find_call_words(it, thing.place)) for thing in samplers):
+        level, message = Level.INFO, f"{message}, unless each draws its own by chance"
+    elif not shuffles and not plain and it.sources.unread():
         level, message = Level.INFO, f"{message}, unless a module that could not be read does it"
     iterable = any(_is_iterable(it, item) for item in list_values(loader.get("dataset")))
     return RuleHit(loader.place, message, describe_division(it, loader, iterable=iterable), level)

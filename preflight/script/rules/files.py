@@ -37,6 +37,7 @@ from preflight.script.syntax_trees import ByKind, walk
 _OF_RANK_0 = r"writer|logger|tracker|verbose|wandb|\brun\b|progress|\bbar\b|saves|should_save"
 """Names in conditions that scripts make on rank 0 only."""
 _EXISTS = r"(?i)exists|is_?dir|is_?file"
+_EXITS = re.compile(r"\b_?exit\(|\babort\(")
 _OF_PATHS = re.compile(r"path|file|dest|out", re.IGNORECASE)
 _FIRST_RANK = {
     "accelerator": ("is_main_process", "PartialState().is_main_process"),
@@ -134,6 +135,8 @@ def _of_all(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     level = Level.WARNING
     if _is_of_an_item(it, event.call.node):
         level, message = Level.INFO, f"{message}, unless each has items of its own"
+    elif any(map(_ends_run, _branches_around(it, event.call.node))):
+        level, message = Level.INFO, f"{message}, where all fail"
     elif event.what == "result" and any(as_text(item) is None for item in list_values(event.values["path"])):
         level, message = Level.INFO, f"{message}, unless the path does"  # of weights it seldom does
     yield RuleHit(event.place, message, f"if {_first_rank(it)}: before it", level)
@@ -214,6 +217,22 @@ def _may_differ(value: Value) -> bool:
     """Whether a value may be another on other ranks: it is by rank, not known, or None on some path."""
     may_be = (NONE, ExternalName("wandb.run"))
     return any(isinstance(item, (RankValue, Unknown)) or item in may_be for item in list_values(value))
+
+
+def _branches_around(it: Interpreter, node: ast.Call) -> Iterator[list[ast.stmt]]:
+    """Yield the branches that hold a call, in the function around it."""
+    for each in it.nodes:
+        for body in (each.body, each.orelse) if isinstance(each, ast.If) else ():
+            if body and body[0].lineno <= node.lineno <= (body[-1].end_lineno or 0):
+                yield body
+
+
+def _ends_run(body: list[ast.stmt]) -> bool:
+    """Whether a branch ends by an exception or exit: what it writes, the rank writes that fails."""
+    last = body[-1]
+    return isinstance(last, ast.Raise) or (
+        isinstance(last, ast.Expr) and bool(_EXITS.search(ast.unparse(last)))
+    )
 
 
 def _is_of_an_item(it: Interpreter, node: ast.Call) -> bool:

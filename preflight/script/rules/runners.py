@@ -123,7 +123,8 @@ def _of_one_device(it: Interpreter, call: Call, strategy: Value | None) -> Itera
     several = (it.target.processes or 1) > 1
     parted = _PARTED.match(as_text(strategy) or "") and call.get("num_nodes") in (None, NONE, Const(1))
     if one and (several or parted) and it.target.processes != 1:
-        message = "one device by its number, and a strategy of several ranks: the others have none"
+        what = "a strategy" if parted else "a launch"
+        message = f"one device by its number, and {what} of several ranks: the others have none"
         level = Level.ERROR if several else Level.INFO  # on one GPU such a strategy trains as well
         yield RuleHit(call.at("devices"), message, 'devices="auto"', level)
 
