@@ -88,7 +88,7 @@ def supervised(home: Path, run_id: str, seconds: float, script: str) -> Supervis
     }
     argv = ("env", f"XDG_STATE_HOME={home}", *protocol.build_supervisor_argv(sys.executable, "start", run_id))
     stream = LocalConnection(Endpoint("here", "local", "")).start(argv)
-    stream.write(protocol.request({"mode": "start", "spec": spec}))
+    stream.write(protocol.encode_request({"mode": "start", "spec": spec}))
     reader, keepers, log, used, base, mib = protocol.FrameReader(), [], b"", 0.0, 0.0, 0.0
     began = first = last = time.monotonic()
     ended = False

@@ -181,7 +181,7 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     atexit.register(_handle_ends, signal.SIG_IGN)  # the last of all: the interpreter forgets handlers next
     try:
-        code = execute(sys.argv[1:])
+        code = run_command_line(sys.argv[1:])
     except KeyboardInterrupt:  # one more, while the first was reported
         code = ExitCode.INTERRUPTED
     # All is said: one more Ctrl-C, which does not come with the last one, ends the process with this code.
@@ -231,7 +231,7 @@ class _Usage(BadInput, code="usage"):
     """The command line is wrong."""
 
 
-def execute(argv: Sequence[str], group: click.Command = cli) -> int:
+def run_command_line(argv: Sequence[str], group: click.Command = cli) -> int:
     """Run one command line; return its exit code. Every error a user can meet is reported by this
     function alone.
     """

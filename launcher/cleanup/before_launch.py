@@ -11,7 +11,7 @@ from launcher.cleanup.clean import (
     CleanOptions,
     CleanResult,
     HostLeftovers,
-    clean,
+    clean_host,
     explain_doubt,
     find_leftovers,
     write_audit,
@@ -81,7 +81,7 @@ def _end(
 ) -> CleanResult:
     request = AgentRequest(host=host.entry.name, ports=_ports(approved), skip=SKIPPED_FACTS)
     with connections.borrow(host.entry) as connection:
-        done = clean(connection, host, approved, CleanOptions(), request)
+        done = clean_host(connection, host, approved, CleanOptions(), request)
     with suppress(OSError, PathRefused):  # the host's own audit log has it
         write_audit(done, approved, user_state_dir())
     return done

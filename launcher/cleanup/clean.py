@@ -116,7 +116,7 @@ def find_leftovers(
     return HostLeftovers(entry, facts, select_to_kill(classified, options.filter))
 
 
-def clean(
+def clean_host(
     connection: Connection,
     before: HostLeftovers,
     wanted: tuple[ClassifiedProcess, ...],
@@ -286,7 +286,7 @@ def _reap(
         "note": "gpulaunch clean-zombies",
     }
     patience_s = options.term_grace_s + _KILL_GRACE_S + _REAP_SLACK_S
-    answer = rpc.call(
+    answer = rpc.run_program(
         connection,
         python,
         "kill_leftovers",

@@ -15,7 +15,7 @@ from launcher.commands._interrupt_prompt import build_ctrl_c_prompt
 from launcher.commands._launch_checks import check_launch
 from launcher.commands._launch_request import LaunchOptions, LaunchSession, RunRequest
 from launcher.commands._launch_sync import demand_verdict, has_same_tree, sync_tree
-from launcher.commands._on_end import create_notice, deliver
+from launcher.commands._on_end import create_notice, deliver_notice
 from launcher.commands._preflight_report import print_report
 from launcher.config.inventory import HostEntry
 from launcher.config.run_config import RunConfig
@@ -106,7 +106,7 @@ def _conclude(notice: HeldNotice | None, document: Mapping[str, Any], screen: Sc
             "its on_end is run by the next gpulaunch ps, attach or stop on this machine after its end"
         )
         return
-    failed = deliver(notice, document)
+    failed = deliver_notice(notice, document)
     if failed:
         screen.notify(failed, bad=True)
 

@@ -15,7 +15,7 @@ from launcher.report.outcome import encode_outcome
 from launcher.restart.start_chain import FollowContext, follow_starts
 from launcher.runs.access import KnownHosts, RunAccess, access_run
 from launcher.runs.remote_run import RemoteRun
-from launcher.runs.search import search
+from launcher.runs.search import search_all
 from launcher.terminal.screen import Screen
 from launcher.transports.ssh.config_parser import is_named
 from preflight.errors import BadInput
@@ -43,7 +43,9 @@ def _find(
 ) -> tuple[RemoteRun | None, Collection[str]]:
     """Return the run by its whole id, and the hosts that did not answer."""
     listed = access.inventory.hosts
-    found = search(entries, access.open, width=access.width, listed=listed, prefix=run_id, ended=True, tail=0)
+    found = search_all(
+        entries, access.open, width=access.width, listed=listed, prefix=run_id, ended=True, tail=0
+    )
     return next((run for run in found.runs if run.run_id == run_id), None), found.errors.keys()
 
 

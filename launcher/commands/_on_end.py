@@ -21,7 +21,7 @@ def create_notice(config: RunConfig, logs: Path) -> HeldNotice | None:
     return HeldNotice(EndNotice(config.on_end.words, str(Path.cwd()), str(logs.absolute())))
 
 
-def deliver(held: HeldNotice, document: Mapping[str, Any]) -> str:
+def deliver_notice(held: HeldNotice, document: Mapping[str, Any]) -> str:
     """Run the command with how the run has ended; return why it failed in one line, "" when it did not."""
     from launcher.transports.on_end_command import run_end_command  # noqa: PLC0415 - few runs have an `on_end:`
 
@@ -35,7 +35,7 @@ def deliver_for(run_ids: Collection[str], document: Mapping[str, Any]) -> None:
         held = HeldNotice.take(run_id)
         if held is not None:
             with closing(held):
-                _report(run_id, deliver(held, document), document)
+                _report(run_id, deliver_notice(held, document), document)
 
 
 def deliver_due(access: HostAccess, entries: Collection[HostEntry], live: Collection[str] = ()) -> None:
@@ -61,7 +61,7 @@ def deliver_due(access: HostAccess, entries: Collection[HostEntry], live: Collec
                 echo(f"{run_id} is no longer on its hosts; its on_end is not run", err=True)
             elif run.is_over and not run.is_live:
                 document = read_end(run, access, entries, Path(held.notice.logs))
-                _report(run_id, deliver(held, document), document)
+                _report(run_id, deliver_notice(held, document), document)
 
 
 def _report(run_id: str, failed: str, document: Mapping[str, Any]) -> None:

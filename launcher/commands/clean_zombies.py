@@ -14,7 +14,7 @@ from launcher.cleanup.clean import (
     CleanOptions,
     CleanResult,
     HostLeftovers,
-    clean,
+    clean_host,
     explain_doubt,
     find_leftovers,
     list_unreadable,
@@ -209,7 +209,7 @@ class _CleanSession:
         def end(host: HostLeftovers) -> CleanResult:
             with self.access.open(host.entry) as connection:
                 request = self._request(host.entry)
-                done = clean(connection, host, approved[host.entry.name], self.clean_options, request)
+                done = clean_host(connection, host, approved[host.entry.name], self.clean_options, request)
             _keep_audit(done, approved[host.entry.name], user_state_dir())
             return done
 

@@ -21,7 +21,7 @@ from launcher.planning.run_record import delete_run_record, read_run_records
 from launcher.runs.end_notice import delete_notice
 from launcher.runs.remote_run import RemoteRun
 from launcher.runs.render import run_line
-from launcher.runs.search import explain_unanswered, search, search_hosts
+from launcher.runs.search import explain_unanswered, search_all, search_hosts
 from launcher.text import count_noun, name_first
 from preflight.errors import BadInput
 
@@ -67,7 +67,7 @@ def command(
         return _forget(hosts, access, answer, dry_run=dry_run, yes=yes)
     entries = access.with_open_keys_named(search_hosts(access.inventory, hosts))
     listed = access.inventory.hosts
-    found = search(entries, access.open, width=access.width, listed=listed, ended=True, tail=0)
+    found = search_all(entries, access.open, width=access.width, listed=listed, ended=True, tail=0)
     answer.words = words = access.inventory.access_words
     for line in explain_unanswered(found.errors, words):
         answer.say(line, err=True)

@@ -26,7 +26,7 @@ from launcher.planning.run_record import read_run_records
 from launcher.rundir.run_id import run_name
 from launcher.runs.gone_hosts import describe_gone, describe_silent, list_gone_hosts, list_silent, list_unseen
 from launcher.runs.render import encode_runs, render_runs
-from launcher.runs.search import explain_unanswered, search, search_hosts
+from launcher.runs.search import explain_unanswered, search_all, search_hosts
 from launcher.slurm.commands import NO_CLUSTER
 from launcher.slurm.jobs import list_own_jobs
 from launcher.terminal.output import echo, echo_json, echo_lines
@@ -56,7 +56,7 @@ def command(hosts: tuple[str, ...], *, ended: bool, as_json: bool, **given: Any)
     records = read_run_records()
     gone = () if asks_all else list_gone_hosts(records.values(), listed)
     entries = access.nodes or access.with_open_keys_named(search_hosts(access.inventory, hosts, without=gone))
-    found = search(
+    found = search_all(
         entries,
         access.open,
         width=access.width,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from operator import itemgetter
 from typing import Any
 
-from launcher.config.yaml_bounds import compose, yaml
+from launcher.config.yaml_bounds import compose_document, yaml
 from launcher.errors import BadInput
 from preflight import regex as re
 
@@ -18,7 +18,7 @@ def set_expectations(text: str, floors: Floors) -> str:
     A host that only a range names gets an entry of its own, which refines the range. Raises BadInput where
     the text cannot be edited with certainty; what is returned has been read back and compared.
     """
-    compose(text)  # bounds
+    compose_document(text)  # bounds
     return _checked(text, _edit(text, floors), floors) if floors else text
 
 

@@ -28,7 +28,7 @@ class YamlLimitExceeded(yaml.YAMLError):
         self.line = line
 
 
-def compose(text: str) -> yaml.Node | None:
+def compose_document(text: str) -> yaml.Node | None:
     """Return the one document in the text, None where it is empty.
 
     Aliases are resolved, so a node can occur several times; all together are at most MAX_VALUES values,
@@ -50,8 +50,8 @@ def compose(text: str) -> yaml.Node | None:
 
 
 def load_values(text: str) -> object:
-    """Return the document as other programs read it: `no` is False. Raises as `compose`, and for dates."""
-    compose(text)
+    """Return the document as others read it: `no` is False. Raises as `compose_document`, and for dates."""
+    compose_document(text)
     try:
         values = yaml.safe_load(text)
         json.dumps(values)

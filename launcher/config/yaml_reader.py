@@ -83,7 +83,7 @@ def _decode(data: bytes, shown: str) -> str:
 def parse_text(text: str, source: str, mistakes: ConfigIssues, *, in_file: bool = True) -> YamlNode:
     """Return YAML text as a tree of YamlNodes; raises ConfigError with the line where it is not YAML."""
     try:
-        node = yaml_bounds.compose(text)
+        node = yaml_bounds.compose_document(text)
     except yaml_bounds.YamlLimitExceeded as error:
         where = f"{source}:{error.line}" if in_file else source
         raise ConfigError(f"{where}: {error}") from None

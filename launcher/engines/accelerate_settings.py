@@ -220,7 +220,7 @@ def _request(content: Mapping[str, Any], source: str) -> Request:
 
     def number(key: str) -> int | None:
         text = content.get(key)
-        return None if text in (None, -1, "") else values.count(named(key), str(text))
+        return None if text in (None, -1, "") else values.parse_count(named(key), str(text))
 
     precision = content.get("mixed_precision")
     if precision is None and content.get("fp16"):

@@ -30,7 +30,7 @@ def open_exchange(
     words = str(document.get("run_id") or document.get("name") or "-")
     stream = connection.start(protocol.build_supervisor_argv(entry.python, mode, words))
     try:
-        stream.write(protocol.request(document))
+        stream.write(protocol.encode_request(document))
         reader = protocol.FrameReader()
         return stream, reader, read(read_next_frame(entry, stream, reader, within_s).header)
     except BaseException:

@@ -46,7 +46,7 @@ def build_supervisor_argv(python: str, mode: str, run_id: str) -> tuple[str, ...
     return build_bootstrap_argv(python, "gpulaunch-supervisor", mode, run_id)
 
 
-def request(document: Mapping[str, Any]) -> bytes:
+def encode_request(document: Mapping[str, Any]) -> bytes:
     """Return what is written to the command's stdin first."""
     return SharedStart(b"").frame(json.dumps(document).encode())
 
@@ -165,7 +165,7 @@ def follow_request(run_id: str, offsets: Mapping[str, int], **options: object) -
     attached run alive), `once` (true: what exists now, no more), `only` (names of logs), `since`
     ({"bytes": n}, {"lines": n} or {"seconds": n}), `ends` (by log: the last bytes before its offset).
     """
-    return request({"mode": "follow", "run_id": run_id, "offsets": dict(offsets), **options})
+    return encode_request({"mode": "follow", "run_id": run_id, "offsets": dict(offsets), **options})
 
 
 def has_answer(stdout: bytes) -> bool:

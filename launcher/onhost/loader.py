@@ -58,7 +58,7 @@ def compile_module(source: str, file: str) -> CodeType:
     return code
 
 
-def begin(name: str, source: str, sources: dict[str, str], scope: dict[str, Any]) -> None:
+def run_bundle(name: str, source: str, sources: dict[str, str], scope: dict[str, Any]) -> None:
     """Run `source` in `scope` as the program's first module, with modules of these dotted names beside it."""
     package = "gpulaunch_" + name
     loader: Any = MemoryFinder(package, {name: source, **sources})

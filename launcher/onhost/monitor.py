@@ -36,7 +36,7 @@ TAIL = 4096  # bytes of a log
 MAX_RUNS = 64
 
 
-def look(nvml: Nvml, handle: Any) -> dict[str, Any]:
+def read_gpu(nvml: Nvml, handle: Any) -> dict[str, Any]:
     """Return one GPU's numbers, and the processes on it."""
     found: dict[str, Any] = dict(nvml.look(handle))
     found["celsius"] = nvml.celsius(handle)
@@ -51,7 +51,7 @@ class Monitor:
     def __init__(self) -> None:
         self.every_s = 2.0
         self.runs: list[dict[str, Any]] = []
-        self.sampler = GpuSampler([], look)
+        self.sampler = GpuSampler([], read_gpu)
         self.rest = b""
         self.sent: dict[str, Any] = {}  # GPUs as they were reported
         self.logs: dict[str, tuple[int, float, int | None]] = {}  # runs as they were reported

@@ -27,11 +27,11 @@ def main() -> int:
     """Handle the request on stdin."""
     request = json.loads(sys.stdin.buffer.readline())
     if request["role"] == "listen":
-        return listen(request)
-    return connect(request["targets"], request["nonce"].encode(), float(request["timeout_s"]))
+        return serve_ports(request)
+    return try_targets(request["targets"], request["nonce"].encode(), float(request["timeout_s"]))
 
 
-def listen(request: dict[str, Any]) -> int:
+def serve_ports(request: dict[str, Any]) -> int:
     """Hold the ports, send each client the nonce, connect where asked, release the ports when stdin ends."""
     nonce = request["nonce"].encode()
     listeners, ports = [], []
@@ -60,7 +60,7 @@ def listen(request: dict[str, Any]) -> int:
                 if not line:
                     return 0
                 work = (json.loads(line)["targets"], nonce, float(request["timeout_s"]))
-                threading.Thread(target=connect, args=work, daemon=True).start()
+                threading.Thread(target=try_targets, args=work, daemon=True).start()
     return 0
 
 
@@ -86,7 +86,7 @@ def answer_handshake(caller: socket.socket, nonce: bytes) -> None:
         pass  # a client that disconnects is harmless
 
 
-def connect(targets: list[list[Any]], nonce: bytes, timeout_s: float) -> int:
+def try_targets(targets: list[list[Any]], nonce: bytes, timeout_s: float) -> int:
     """Try all targets in parallel."""
     reached = [
         [address, port, "no answer within %g s" % timeout_s, 1000.0 * timeout_s] for address, port in targets

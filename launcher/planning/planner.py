@@ -34,7 +34,7 @@ from preflight.checks.finding import Finding
 from preflight.decide.decision import Decision, DecisionReason, NodeRanks
 from preflight.decide.gpu_assignment import map_ranks
 from preflight.decide.gpu_signs import resolve_gpus
-from preflight.decide.precision import choose_fp8_backend, decide
+from preflight.decide.precision import choose_fp8_backend, decide_precision
 from preflight.decide.script_args import align_args
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
@@ -82,7 +82,7 @@ def decide_launch(
         for entry, facts in hosts
     }
     _refuse_shared_gpus(ranks)
-    decision = decide({facts.host: facts for _, facts in hosts}, job, script, ranks)
+    decision = decide_precision({facts.host: facts for _, facts in hosts}, job, script, ranks)
     if find_deepspeed_file(job.accelerate_config or {}):
         decision = Decision(
             "no", (DecisionReason("the precision is that of the DeepSpeed config file", "accelerate config"),)

@@ -106,7 +106,7 @@ def bundle(name: str, door: Path, modules: Iterable[Path]) -> bytes:
     }
     ahead = strip_docstrings(_ON_HOST / "loader.py")
     # A traceback shows the line of each call: this one has to be short.
-    return f"{ahead}\n\nTEXTS = {main!r}, {sources!r}\nbegin({name!r}, *TEXTS, globals())\n".encode()
+    return f"{ahead}\n\nTEXTS = {main!r}, {sources!r}\nrun_bundle({name!r}, *TEXTS, globals())\n".encode()
 
 
 def rebase_shared(text: str) -> str:

@@ -180,7 +180,9 @@ def probe_targets(
         "timeout_s": _KNOCK_S,
     }
     timeout_s = START_S + _KNOCK_S
-    answer = rpc.call(connection, python, "probe_connections", request, name=_PROBE_NAME, timeout_s=timeout_s)
+    answer = rpc.run_program(
+        connection, python, "probe_connections", request, name=_PROBE_NAME, timeout_s=timeout_s
+    )
     reached = read_reached(connection.name, answer, [("", *target) for target in targets])
     return tuple(not reach.error.startswith(_NOBODY) for reach in reached)
 

@@ -27,7 +27,7 @@ _LAST_WORDS_S = 5.0
 _STDERR_TURN_S = 1.0
 
 
-def call(
+def run_program(
     connection: Connection,
     python: str,
     program: str,
@@ -59,7 +59,7 @@ def _has_answer(stdout: bytes) -> bool:
 def find_answer(
     done: CommandResult, host: str, python: str, name: str, connection: Connection | None = None
 ) -> dict[str, Any]:
-    """Return the answer of a program that has ended. Raises as `call`."""
+    """Return the answer of a program that has ended. Raises as `run_program`."""
     noise, marker, rest = done.stdout.rpartition(_MARKER)
     line, end, _ = rest.partition(b"\n")
     if marker and end:
@@ -85,7 +85,7 @@ class Answers:
         self._stderr = b""
 
     def next(self, timeout_s: float) -> dict[str, Any]:
-        """Return the next one. Raises AgentTimedOut, and what `call` raises once the program has ended."""
+        """Return the next one. Raises AgentTimedOut, and what `run_program` raises when it has ended."""
         with release_place(PROGRAM) as wait:
             answer = self._await(timeout_s)
             wait.note_answer()

@@ -79,7 +79,7 @@ def list_checkpoints(
         since = {"age_s": age_s, "run_dir": (run_dirs or {}).get(entry.name, "")}
         request = {"base": checkpoint_dir(entry, job), "patterns": list(patterns), **since}
         with opener(entry) as connection:
-            answer = rpc.call(
+            answer = rpc.run_program(
                 connection, entry.python, "find_checkpoints", request, name=_NAME, timeout_s=ANSWER_S
             )
         return parse_checkpoints(answer, entry.name)

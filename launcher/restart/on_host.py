@@ -62,7 +62,7 @@ def main() -> int:
     """Restart the run; leave what became of it in result.json."""
     run_dir, place = Path(sys.argv[2]), Path(sys.argv[3])
     try:
-        result = restart(run_dir, place, os.pread(0, os.fstat(0).st_size, 0).decode())
+        result = restart_run(run_dir, place, os.pread(0, os.fstat(0).st_size, 0).decode())
     except (NeedsClientError, GpulaunchError, BadInput) as error:
         result = {"state": "waits", "why": str(error)}
     except Exception as error:  # noqa: BLE001 - the keeper then waits for a client
@@ -72,7 +72,7 @@ def main() -> int:
     return 0
 
 
-def restart(run_dir: Path, place: Path, text: str) -> dict[str, Any]:
+def restart_run(run_dir: Path, place: Path, text: str) -> dict[str, Any]:
     """Decide and restart as the order says; return what became of it."""
     spec = json.loads((run_dir / "spec.json").read_text())
     order = read_order(text, [spec.get("restart")])
@@ -105,9 +105,9 @@ def build_context(order: RestartOrder, place: Path) -> FollowContext:
     entry = order.entries[0]
 
     def find(run_id: str) -> tuple[RemoteRun, RunAccess]:
-        found = find_in_runs(run_id, (entry,), connect, width=1, warn=lambda _: None)
+        found = find_in_runs(run_id, (entry,), connect_self, width=1, warn=lambda _: None)
         known = KnownHosts({entry.name: entry}, Inventory(), lambda _: False)
-        return found, access_run(found, known, connect)
+        return found, access_run(found, known, connect_self)
 
     return FollowContext(
         screen=OwnScreen(sys.stderr),
@@ -121,7 +121,7 @@ def build_context(order: RestartOrder, place: Path) -> FollowContext:
     )
 
 
-def connect(entry: HostEntry) -> Connection:
+def connect_self(entry: HostEntry) -> Connection:
     """Return this machine, which is the only host of the run."""
     return LocalConnection(Endpoint(entry.name, "local", ""))
 

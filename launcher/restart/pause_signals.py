@@ -13,7 +13,7 @@ def name_stop(stop: BaseException | None) -> str:
     return str(stop or "") or CTRL_C
 
 
-def choose(stop: BaseException, follow: FollowOptions, *, is_kept: bool) -> InterruptChoice:
+def choose_interrupt(stop: BaseException, follow: FollowOptions, *, is_kept: bool) -> InterruptChoice:
     """Return what a signal means; a run that no host keeps has ended for a client that leaves it."""
     choice = follow.unasked
     if name_stop(stop) == CTRL_C:

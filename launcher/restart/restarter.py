@@ -147,7 +147,7 @@ class RestartLoop(Closing):
                 following = self.follow_up(outcome)
             except KeyboardInterrupt as stop:
                 kept, follow = bool(self._held), self._launch.follow  # what gpulaunch asks for may be, too
-                choice = pause_signals.choose(stop, follow, is_kept=kept)
+                choice = pause_signals.choose_interrupt(stop, follow, is_kept=kept)
                 if choice != "stay":
                     return self._interrupted(outcome, stop, leaves=choice == "detach")
                 self._history = replace(self._history, tried=tried)  # the pause starts anew

@@ -36,7 +36,9 @@ def note_other_tree(
     def one(entry: HostEntry) -> str:
         with opener(entry) as connection:
             request = {"directory": known[entry.name]}
-            answer = rpc.call(connection, entry.python, "tree_hash", request, name=_NAME, timeout_s=_ANSWER_S)
+            answer = rpc.run_program(
+                connection, entry.python, "tree_hash", request, name=_NAME, timeout_s=_ANSWER_S
+            )
         return one_line(str(answer.get("content_sha256", "")), 64)
 
     lines: list[str] = []

@@ -237,7 +237,7 @@ def fetch_host(
         with open_entry(entry) as connection:
             stream = connection.start(protocol.build_supervisor_argv(entry.python, "fetch", run_id))
             try:
-                stream.write(protocol.request(request))
+                stream.write(protocol.encode_request(request))
                 _receive(entry.name, stream, receiver, expect)
             finally:
                 stream.close()

@@ -30,7 +30,7 @@ def send_request(
     argv = protocol.build_supervisor_argv(python, mode, str(document.get("run_id", "-")))
     try:
         done = connection.run(
-            argv, stdin=protocol.request(document), timeout_s=timeout_s, is_whole=protocol.has_answer
+            argv, stdin=protocol.encode_request(document), timeout_s=timeout_s, is_whole=protocol.has_answer
         )
     except CommandTimedOut as late:
         what = f"gpulaunch could log in, and got no answer within {timeout_s:g} s"

@@ -66,7 +66,7 @@ def search_hosts(
     return tuple(known.values())
 
 
-def search(
+def search_all(
     entries: Iterable[HostEntry],
     open_entry: OpenConnection,
     *,
@@ -129,13 +129,13 @@ def find_in_runs(
     """Return the run that a word means on these hosts.
 
     `warn` is given what hosts say of that run that is not believed; `listed` is as in
-    `search`. Raises BadInput; HostError or HostsUnusable where the run may be on a host that did not answer;
-    RunNotKept for an expected one that its hosts do not have.
+    `search_all`. Raises BadInput; HostError or HostsUnusable where the run may be on a host that did not
+    answer; RunNotKept for an expected one that its hosts do not have.
     """
     hosts = tuple(entries)
     is_start = not (word == LAST or is_run_suffix(word) or is_job_id(word))
     wanted: dict[str, Any] = {"prefix": word} if is_start else {}
-    found = search(hosts, open_entry, width=width, listed=listed, ended=True, tail=0, **wanted)
+    found = search_all(hosts, open_entry, width=width, listed=listed, ended=True, tail=0, **wanted)
     if len(found.errors) == len(hosts):
         raise next(iter(found.errors.values()))
     for run_id, strays in found.strays.items():

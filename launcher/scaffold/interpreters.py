@@ -117,7 +117,7 @@ def _search(connection: Connection, failure: PythonNotFound) -> str:
 
 def _call(connection: Connection, python: str, entry: HostEntry) -> dict[str, Any]:
     request = {"also": [entry.python]}  # first of equals: what launches take now
-    return rpc.call(connection, python, "find_interpreters", request, name=_NAME, timeout_s=_ANSWER_S)
+    return rpc.run_program(connection, python, "find_interpreters", request, name=_NAME, timeout_s=_ANSWER_S)
 
 
 def parse_environments(answer: Mapping[str, Any], host: str) -> tuple[PythonEnvironment, ...]:

@@ -148,7 +148,7 @@ class SyncClient(Closing):
         stage = f"{self.root}/{STATE}/incoming-{self.nonce}/tree"
         there = rsync.RsyncTarget(self._rsync, stage, self.root)
         paths = [entries[index].path for index in indices]
-        sent = rsync.transfer(self._connection, there, root, paths, on_bytes)
+        sent = rsync.transfer_files(self._connection, there, root, paths, on_bytes)
         adopted = self._ask(tuple[int, ...], encode_line({"adopt": list(indices)}), "adopted", ANSWER_S)
         return frozenset(adopted), sent or 0
 

@@ -39,7 +39,7 @@ def has_rsync() -> bool:
     return shutil.which(_PROGRAM) is not None
 
 
-def transfer(
+def transfer_files(
     connection: Connection,
     target: RsyncTarget,
     root: Path,

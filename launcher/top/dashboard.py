@@ -17,7 +17,7 @@ from launcher.top.frame import (
     wrap_help,
 )
 from launcher.top.full_screen import FullScreen
-from launcher.top.key_actions import Action, Position, apply_key, settle
+from launcher.top.key_actions import Action, Position, apply_key, settle_position
 from launcher.top.row_order import Row, build_rows
 from launcher.top.views import FleetView
 
@@ -83,7 +83,7 @@ class Dashboard:
     def _draw(self) -> None:
         size = self._screen.size
         self._rows = build_rows(self._view, self._position.options)
-        self._position = settle(self._position, self._rows, self._height())
+        self._position = settle_position(self._position, self._rows, self._height())
         if self._position.page == "help":
             self._screen.draw(
                 render_text_page(wrap_help(size[0]), "gpulaunch top: keys", self._position, size)

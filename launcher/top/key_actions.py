@@ -62,7 +62,7 @@ def apply_key(
     return _moved(position, key, rows, height), None
 
 
-def settle(position: Position, rows: Sequence[Row], height: int) -> Position:
+def settle_position(position: Position, rows: Sequence[Row], height: int) -> Position:
     """Return the position with a line selected that exists and is in sight."""
     if position.page != "table" or not rows:
         return position

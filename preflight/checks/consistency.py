@@ -8,7 +8,7 @@ from preflight.checks.environment import LAUNCH_NEEDS
 from preflight.checks.finding import Problem, Severity, name_some
 from preflight.checks.install import find_launch_index, format_pip_command, format_torch_install
 from preflight.checks.registry import cluster_check
-from preflight.checks.versions import release
+from preflight.checks.versions import parse_release
 from preflight.facts.host import HostFacts, PythonEnv
 from preflight.facts.missing import Missing
 from preflight.job import Job
@@ -58,7 +58,7 @@ def _same_version(hosts: Hosts, name: str) -> str:
     """
     pythons = [(facts, facts.python) for facts in hosts.values() if isinstance(facts.python, PythonEnv)]
     counts = Counter(each.packages[name] for _, each in pythons if name in each.packages)
-    wanted = max(counts, key=lambda version: (counts[version], release(version)), default="")
+    wanted = max(counts, key=lambda version: (counts[version], parse_release(version)), default="")
     words = f"{name}=={wanted}"
     if wanted and name == "torch" and (index := find_launch_index(hosts.values())):
         words = format_torch_install({name: wanted}, index)
@@ -135,7 +135,7 @@ def python_is_equal(hosts: Hosts) -> Iterator[Problem]:
 
 
 def _minor(python: PythonEnv) -> str:
-    return ".".join(map(str, release(python.version)[:2]))
+    return ".".join(map(str, parse_release(python.version)[:2]))
 
 
 @cluster_check("SAME006")

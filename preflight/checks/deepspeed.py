@@ -13,7 +13,12 @@ from preflight.checks.registry import cluster_check
 from preflight.checks.unread_facts import name_of
 from preflight.decide.batch_sizes import BatchSizes, find_nearest_multiples
 from preflight.decide.decision import NodeRanks
-from preflight.decide.deepspeed_config import block, find_offload_path, list_offload_devices, read_deepspeed
+from preflight.decide.deepspeed_config import (
+    find_offload_path,
+    get_section,
+    list_offload_devices,
+    read_deepspeed,
+)
 from preflight.decide.script_args import get_option
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts, PathFacts
@@ -137,7 +142,7 @@ def deepspeed_precision_fits(hosts: Hosts, job: Job, ranks: Ranks) -> Iterator[P
     if job.deepspeed is None:
         return
     content, source = read_deepspeed(job.deepspeed), job.deepspeed.source
-    on = [name for name in ("fp16", "bf16", "bfloat16") if block(content, name).get("enabled") is True]
+    on = [name for name in ("fp16", "bf16", "bfloat16") if get_section(content, name).get("enabled") is True]
     if "fp16" in on and len(on) > 1:
         yield Problem(
             f"fp16 and bf16 are both enabled in {source}: DeepSpeed ends every rank",

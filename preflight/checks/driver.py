@@ -8,7 +8,7 @@ from preflight.checks.install import install_command
 from preflight.checks.minimum_drivers import find_minimum_driver
 from preflight.checks.registry import host_check
 from preflight.checks.unread_facts import fix_missing
-from preflight.checks.versions import compare, release, satisfies
+from preflight.checks.versions import compare, parse_release, satisfies
 from preflight.facts.gpu import CudaStart, Driver
 from preflight.facts.host import HostFacts, PythonEnv, System
 from preflight.facts.missing import Missing, MissingCode
@@ -145,7 +145,7 @@ def the_driver_runs_this_torch(
     compatibility.
     """
     build = python.torch_cuda
-    if isinstance(build, Missing) or not release(build) or not job.uses_torch:
+    if isinstance(build, Missing) or not parse_release(build) or not job.uses_torch:
         return  # ENV003 has said so
     floor = find_minimum_driver(build)
     if not floor:
@@ -154,13 +154,13 @@ def the_driver_runs_this_torch(
             "look it up in the CUDA release notes and compare with nvidia-smi",
             severity=Severity.INFO,
         )
-    elif not release(driver.version):
+    elif not parse_release(driver.version):
         yield Problem(
             f"driver version {driver.version!r} cannot be compared with the {floor} that CUDA {build} needs",
             "nvidia-smi --query-gpu=driver_version --format=csv",
             severity=Severity.UNKNOWN,
         )
-    elif compare(release(driver.version), release(floor)) < 0 and not _runs_newer(driver, build):
+    elif compare(parse_release(driver.version), parse_release(floor)) < 0 and not _runs_newer(driver, build):
         yield Problem(
             f"torch was built with CUDA {build}, which needs driver {floor} or newer; this is "
             f"{driver.version}",
@@ -171,7 +171,7 @@ def the_driver_runs_this_torch(
 def _runs_newer(driver: Driver, build: str) -> bool:
     """Whether libcuda is of a newer CUDA than the kernel's driver."""
     cuda = driver.cuda_version
-    return not isinstance(cuda, Missing) and compare(release(cuda)[:1], release(build)[:1]) >= 0
+    return not isinstance(cuda, Missing) and compare(parse_release(cuda)[:1], parse_release(build)[:1]) >= 0
 
 
 @host_check("DRV004", gpu_only=True)

@@ -6,7 +6,7 @@ from preflight.checks.finding import Problem, Severity
 from preflight.checks.install import install_command
 from preflight.checks.message_text import quote_path
 from preflight.checks.registry import cluster_check, host_check
-from preflight.checks.versions import compare, release
+from preflight.checks.versions import compare, parse_release
 from preflight.facts.host import HostFacts, PythonEnv
 from preflight.facts.missing import Missing
 from preflight.facts.script import ScriptAnalysis
@@ -56,7 +56,7 @@ def the_interpreter_is_new_enough(python: PythonEnv) -> Iterator[Problem]:
     Fix: set `python:` of the host in hosts.yaml to the environment's interpreter, e.g. ~/venv/bin/python.
     Source: package metadata of accelerate (requires-python).
     """
-    if release(python.version) and compare(release(python.version), OLDEST_PYTHON) >= 0:
+    if parse_release(python.version) and compare(parse_release(python.version), OLDEST_PYTHON) >= 0:
         return
     yield Problem(
         f"{python.executable} is Python {python.version or 'of unknown version'}; 3.9 or newer is needed",
@@ -120,7 +120,7 @@ def torch_is_a_cuda_build(facts: HostFacts, python: PythonEnv, job: Job) -> Iter
             f'{quote_path(python.executable)} -c "import torch; print(torch.version.cuda)"',
             severity=Severity.UNKNOWN,
         )
-    elif not release(build):
+    elif not parse_release(build):
         yield Problem(
             f"torch {python.packages['torch']} is a {build} build and cannot use NVIDIA GPUs",
             install_command(facts, python, ("torch",)),

@@ -9,7 +9,7 @@ from preflight.checks.install import install_command
 from preflight.checks.message_text import quote_path
 from preflight.checks.registry import host_check
 from preflight.checks.unread_facts import judge_each_gpu, name_of, report_required
-from preflight.checks.versions import release
+from preflight.checks.versions import parse_release
 from preflight.checks.wheels import OLDEST, Wheel, find_wheel, runs_on
 from preflight.decide.gpu_signs import find_gpu_leftovers, find_gpu_promises
 from preflight.decide.usable_gpus import GpuSelection
@@ -192,7 +192,7 @@ def torch_has_kernels_for_every_gpu(
     Source: the release architecture lists of PyTorch (table in preflight/checks/wheels.py, with its issues).
     """
     build, version = python.torch_cuda, python.packages.get("torch", "")
-    if isinstance(build, Missing) or not release(build) or not version or not job.uses_torch:
+    if isinstance(build, Missing) or not parse_release(build) or not version or not job.uses_torch:
         return  # ENV002 and ENV003 have said so
     wheel = find_wheel(version, build)
     if wheel is None:

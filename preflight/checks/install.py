@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from preflight import regex as re
 from preflight.checks.message_text import quote_path
-from preflight.checks.versions import release
+from preflight.checks.versions import parse_release
 from preflight.checks.wheels import OLDEST, find_wheel, find_wheel_index
 from preflight.facts.gpu import Capability
 from preflight.facts.host import HostFacts, Identity, PythonEnv
@@ -69,8 +69,12 @@ def find_launch_index(hosts: Iterable[HostFacts]) -> str:
         known += [gpu.capability for gpu in facts.known_gpus if not isinstance(gpu.capability, Missing)]
         machines.add("" if isinstance(facts.identity, Missing) else facts.identity.machine)
     known = [capability for capability in known if capability >= OLDEST]  # older ones are to be left out
-    oldest = min(drivers, key=release, default="")
-    return find_wheel_index(known, oldest, machines.pop()) if release(oldest) and len(machines) == 1 else ""
+    oldest = min(drivers, key=parse_release, default="")
+    return (
+        find_wheel_index(known, oldest, machines.pop())
+        if parse_release(oldest) and len(machines) == 1
+        else ""
+    )
 
 
 def format_torch_install(packages: Mapping[str, str], index: str) -> str:
@@ -89,7 +93,7 @@ def format_torch_install(packages: Mapping[str, str], index: str) -> str:
 
 
 def _no_index(facts: HostFacts) -> str:
-    if isinstance(facts.driver, Missing) or not release(facts.driver.version):
+    if isinstance(facts.driver, Missing) or not parse_release(facts.driver.version):
         return f"choose {_ANY}"
     driver = facts.driver.version
     return (

@@ -3,7 +3,7 @@
 Source: the table of driver versions in the CUDA release notes. A release without a row is unknown.
 """
 
-from preflight.checks.versions import release
+from preflight.checks.versions import parse_release
 
 MINIMUM_DRIVERS: tuple[tuple[int, str], ...] = (
     # CUDA major version -> the oldest Linux driver that runs it (minor-version compatibility within a major)
@@ -15,5 +15,5 @@ MINIMUM_DRIVERS: tuple[tuple[int, str], ...] = (
 
 def find_minimum_driver(cuda: str) -> str:
     """Return the oldest driver for a CUDA build, "" when the table does not know its major version."""
-    major = release(cuda)[:1]
+    major = parse_release(cuda)[:1]
     return next((driver for known, driver in MINIMUM_DRIVERS if (known,) == major), "")

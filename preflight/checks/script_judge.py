@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from preflight.checks.runner import PlannedLaunch
 from preflight.decide.decision import NodeRanks
 from preflight.decide.gpu_assignment import map_ranks
-from preflight.decide.precision import decide
+from preflight.decide.precision import decide_precision
 from preflight.decide.script_args import align_args
 from preflight.errors import GpulaunchError
 from preflight.facts.gpu import Capability
@@ -34,7 +34,7 @@ def judge_script(
     script = planned.script or analyze_script(text, path, args=job.args, versions=versions, parser=parser)
     launch: Precision | None = None
     try:
-        launch = decide(hosts, job, script, ranks).mixed_precision if ranks else None
+        launch = decide_precision(hosts, job, script, ranks).mixed_precision if ranks else None
     except GpulaunchError:
         launch = None  # the plan reports it; for a check it means that the launch's precision is not known
     args = align_args(job, launch, script).args if launch else job.args

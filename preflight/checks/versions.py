@@ -10,7 +10,7 @@ _CLAUSE = re.compile(rf"(==|!=|>=|<=|>|<) *({_NUMBERS})(\.\*)?")
 _LOOSE = re.compile(rf"({_NUMBERS})(\+|\.\*|\.x)?")
 
 
-def release(version: str) -> tuple[int, ...]:
+def parse_release(version: str) -> tuple[int, ...]:
     """Return the leading numbers: "2.13.0+cu130" -> (2, 13, 0). Empty when there are none of use."""
     match = re.match(r"\s*v?([0-9]{1,18}(?:\.[0-9]{1,18})*)(?![0-9])", version)
     return tuple(int(part) for part in match.group(1).split(".")) if match else ()
@@ -37,7 +37,7 @@ def check_specifier(text: str) -> None:
 
 def satisfies(version: str, specifier: str) -> bool:
     """Whether `version` fits every clause of `specifier`; raises BadInput when a clause cannot be read."""
-    found = release(version)
+    found = parse_release(version)
     return bool(found) and all(
         _fits(found, clause.strip()) for clause in specifier.split(",") if clause.strip()
     )
@@ -47,7 +47,7 @@ def _fits(found: tuple[int, ...], clause: str) -> bool:
     match = _CLAUSE.fullmatch(clause)
     if match is None or (match.group(3) and match.group(1) not in ("==", "!=")):
         raise BadInput(f"cannot read the version clause {clause!r}", 'write it like ">=570" or "==580.*"')
-    operator, wanted = match.group(1), release(match.group(2))
+    operator, wanted = match.group(1), parse_release(match.group(2))
     if match.group(3):
         found = found[: len(wanted)]
     order = compare(found, wanted)

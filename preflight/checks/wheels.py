@@ -9,7 +9,7 @@ version without a row is unknown, and reported as unknown.
 from collections.abc import Iterable
 
 from preflight.checks.minimum_drivers import find_minimum_driver
-from preflight.checks.versions import compare, release
+from preflight.checks.versions import compare, parse_release
 from preflight.facts.gpu import Capability
 from preflight.frozen import dataclass
 
@@ -49,10 +49,10 @@ _OWN_MINOR_ONLY: frozenset[Capability] = frozenset({(5, 3), (6, 2), (7, 2), (8, 
 
 def find_wheel(torch_version: str, cuda: str) -> Wheel | None:
     """Return the row of this build, None when the table lacks it (a source build, a newer release)."""
-    version = release(torch_version)[:2]
+    version = parse_release(torch_version)[:2]
     if len(version) < 2 or "+git" in torch_version or ".dev" in torch_version:
         return None
-    build = ".".join(str(part) for part in release(cuda)[:2])
+    build = ".".join(str(part) for part in parse_release(cuda)[:2])
     rows = [w for w in WHEELS if w.cuda == build and w.first <= (version[0], version[1]) <= w.last]
     return rows[0] if rows else None
 
@@ -102,7 +102,11 @@ def find_wheel_index(gpus: Iterable[Capability], driver: str, machine: str) -> s
     for index in INDEXES:
         kernels = index.kernels.get(machine or "x86_64", ())
         wheel = Wheel((0, 0), (0, 0), index.cuda, kernels, index.ptx)
-        floor = release(find_minimum_driver(index.cuda))
-        if kernels and compare(release(driver), floor) >= 0 and all(runs_on(wheel, gpu) for gpu in wanted):
+        floor = parse_release(find_minimum_driver(index.cuda))
+        if (
+            kernels
+            and compare(parse_release(driver), floor) >= 0
+            and all(runs_on(wheel, gpu) for gpu in wanted)
+        ):
             return _INDEX_URL + index.name
     return ""

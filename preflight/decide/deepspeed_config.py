@@ -16,7 +16,7 @@ def read_deepspeed(config: DeepSpeedConfig | None) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def block(content: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+def get_section(content: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
     """Return a section within sections, {} where it is absent."""
     found: Any = content
     for name in names:
@@ -26,7 +26,7 @@ def block(content: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
 
 def list_offload_devices(content: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """Return what optimizer and parameters are offloaded to: the device ("cpu", "nvme") and its directory."""
-    blocks = (block(content, "zero_optimization", f"offload_{what}") for what in ("optimizer", "param"))
+    blocks = (get_section(content, "zero_optimization", f"offload_{what}") for what in ("optimizer", "param"))
     return tuple((str(one.get("device") or ""), str(one.get("nvme_path") or "")) for one in blocks)
 
 

@@ -96,7 +96,7 @@ def choose_fp8_backend(hosts: Iterable[HostFacts]) -> str:
     return ""
 
 
-def decide(
+def decide_precision(
     hosts: Mapping[str, HostFacts], job: Job, script: ScriptAnalysis | None, ranks: Mapping[str, NodeRanks]
 ) -> Decision:
     """Return one mixed precision for every rank of the launch.

@@ -4,7 +4,7 @@ from typing import Any
 
 from .fact import Json, missing
 from .probe_runner import PARTS
-from .request import ProbeRequest, list_paths, resolve
+from .request import ProbeRequest, list_paths, resolve_path
 
 
 def assemble_gpus(parts: Any) -> Any:
@@ -33,7 +33,7 @@ def assemble_paths(parts: Any, ask: ProbeRequest) -> Any:
             found.append(facts)
             continue
         excuse = facts or parts.get(PARTS) or part.get(PARTS) or missing("the paths probe ended early")
-        mount = part.get("mount") or {"resolved": resolve(path), "filesystem": excuse, "source": excuse}
+        mount = part.get("mount") or {"resolved": resolve_path(path), "filesystem": excuse, "source": excuse}
         names = ("exists", "writable", "free_mib", "total_mib", "free_inodes_percent")
         found.append({"role": role.partition(":")[0], "path": path, **mount, **dict.fromkeys(names, excuse)})
     return found

@@ -5,7 +5,7 @@ import re
 
 from .fact import Emit, Json, missing, read_fact, start_thread
 from .files import read_text_or
-from .request import ProbeRequest, list_paths, resolve
+from .request import ProbeRequest, list_paths, resolve_path
 
 
 def probe(ask: ProbeRequest, emit: Emit) -> None:
@@ -13,7 +13,7 @@ def probe(ask: ProbeRequest, emit: Emit) -> None:
     mounts = _mount_points()
     threads, later = [], []
     for role, path in list_paths(ask).items():
-        emit("paths", role, "mount", _mount_of(resolve(path), mounts))
+        emit("paths", role, "mount", _mount_of(resolve_path(path), mounts))
 
         def look_at(role: str = role, path: str = path) -> None:
             emit("paths", role, "facts", read_fact(lambda: _path_facts(role.partition(":")[0], path, mounts)))
@@ -67,7 +67,7 @@ def _exists(path: str) -> bool:
 
 def _path_facts(role: str, path: str, mounts: list[tuple[str, str, str]]) -> Json:
     """Return facts.PathFacts; may hang for as long as the file system does."""
-    resolved = os.path.realpath(resolve(path))
+    resolved = os.path.realpath(resolve_path(path))
     exists = read_fact(lambda: _exists(resolved))
     nearest = resolved
     while not os.path.exists(nearest) and nearest != "/":

@@ -79,7 +79,7 @@ def find_hugging_face_home(environ: Mapping[str, str]) -> str:
     return environ.get("HF_HOME") or os.path.join(environ.get("XDG_CACHE_HOME") or "~/.cache", "huggingface")
 
 
-def resolve(path: str) -> str:
+def resolve_path(path: str) -> str:
     """Return `path` made absolute from the home directory, without touching the file system."""
     home = os.path.expanduser("~")
     return os.path.normpath(os.path.join(home, os.path.expanduser(os.path.expandvars(path))))

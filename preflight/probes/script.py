@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from .fact import Emit, missing
-from .request import ProbeRequest, resolve
+from .request import ProbeRequest, resolve_path
 
 _MOST_SCRIPT = 512 << 10
 _IMPORT = re.compile(rb"^[ \t]*(?:from|import)[ \t]+(\w[\w., \t]*)", re.MULTILINE)
@@ -16,7 +16,7 @@ def probe(ask: ProbeRequest, emit: Emit) -> None:
     """Emit facts.ScriptFacts of the training script."""
     import hashlib  # loads OpenSSL: every other probe would wait for it
 
-    path = os.path.join(resolve(ask.paths.get("workdir") or "~"), os.path.expanduser(ask.script))
+    path = os.path.join(resolve_path(ask.paths.get("workdir") or "~"), os.path.expanduser(ask.script))
     with open(path, "rb") as file:
         data = file.read(_MOST_SCRIPT + 1)
         digest = hashlib.sha256(data)

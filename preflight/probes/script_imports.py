@@ -6,7 +6,7 @@ from importlib.machinery import PathFinder
 from typing import Any
 
 from .fact import missing
-from .request import ProbeRequest, resolve
+from .request import ProbeRequest, resolve_path
 
 _MOST_SCRIPT = 512 << 10
 
@@ -18,7 +18,7 @@ def list_absent_modules(ask: ProbeRequest, folders: list[str]) -> Any:
     condition or a `try` may never happen, and do not count.
     """
     names = ask.modules
-    workdir = resolve(ask.paths.get("workdir") or "~")
+    workdir = resolve_path(ask.paths.get("workdir") or "~")
     named = ask.env.get("PYTHONPATH", "").split(os.pathsep)
     more = [os.path.join(workdir, os.path.expanduser(name)) for name in named if name]
     if ask.script:

@@ -12,7 +12,7 @@ from preflight.script.findings import LintResult as LintResult  # noqa: PLC0414
 from preflight.script.findings import list_places
 from preflight.script.optional_branches import find_behind_options
 from preflight.script.rules.all_rules import RULES
-from preflight.script.rules.certainty import OF_OLD_GPUS, SEVERITY, concerns
+from preflight.script.rules.certainty import OF_OLD_GPUS, SEVERITY, concerns_target
 from preflight.script.rules.registry import Level, RuleHit
 from preflight.script.source import Finder, Source, Sources, spawns_ranks
 from preflight.script.syntax_trees import Parser
@@ -183,7 +183,7 @@ def _merged(
         where = [
             (target, reading.hits[code, place])
             for target, reading in zip(targets, readings, strict=True)
-            if (code, place) in reading.hits and concerns(target, code)
+            if (code, place) in reading.hits and concerns_target(target, code)
         ]
         if not where:
             continue

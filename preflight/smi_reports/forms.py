@@ -11,7 +11,14 @@ from preflight import regex as re
 from preflight.probes.fact import missing
 from preflight.probes.kernel_log_parser import parse_kernel_log
 from preflight.probes.nvidia_smi.tree import parse_driver, parse_gpus
-from preflight.probes.nvidia_smi.values import CUT, NO_PROGRAM, NOT_HELD, convert_value, find, parse_whole
+from preflight.probes.nvidia_smi.values import (
+    CUT,
+    NO_PROGRAM,
+    NOT_HELD,
+    convert_value,
+    find_text,
+    parse_whole,
+)
 from preflight.probes.nvidia_smi.xmldoc import parse_xml
 from preflight.smi_reports.compute_apps import ASKED, BARE_ROW, build_facts
 from preflight.smi_reports.error_texts import ERROR_LINE, OF_CONTAINER, note_facts, parse_error
@@ -102,7 +109,7 @@ def _tree_facts(tree: Facts) -> Facts:
     """Return driver and gpus of a tree; raises ValueError where it holds no GPU and does not say "none"."""
     mark_cut_values(tree)
     gpus = parse_gpus(tree)
-    attached = convert_value(find(tree, "attached_gpus"), parse_whole)
+    attached = convert_value(find_text(tree, "attached_gpus"), parse_whole)
     driver = parse_driver(tree, "file")
     if gpus:
         return {"driver": driver, "gpus": gpus}
@@ -156,8 +163,8 @@ def _counted_facts(tree: Facts, text: str, asked: Sequence[int] = ()) -> Facts:
     tree["gpu"] = gpus = list_gpus(tree)
     place_lost(gpus, text, are_numbered=False)
     facts = _tree_facts(tree)
-    attached = convert_value(find(tree, "attached_gpus"), parse_whole)
-    if find(tree, "attached_gpus") is None and isinstance(facts["gpus"], list):
+    attached = convert_value(find_text(tree, "attached_gpus"), parse_whole)
+    if find_text(tree, "attached_gpus") is None and isinstance(facts["gpus"], list):
         facts["gpus"] = _placed(facts["gpus"], starts_within="cut" in tree, asked=asked)
     cut = bool(gpus) and (len(facts["gpus"]) != attached or "processes" not in gpus[-1])
     if cut and isinstance(attached, int) and attached <= MAX_GPUS:

@@ -255,7 +255,7 @@ def _claims(folder: Path) -> Read:
     path = folder / "gpulaunch-claim-GPU-1.x"
     host._CLAIMS_DIR = str(folder)
     fd = os.open(path, os.O_RDWR | os.O_CREAT)
-    taken.lock(fd)  # a claim counts while its file is locked
+    taken.lock_claim(fd)  # a claim counts while its file is locked
     ticket, mine = tickets.make_ticket(str(folder), "mine", ["GPU-1"])
 
     here = (read_boot_id(), read_own_namespaces()[0])
@@ -335,7 +335,7 @@ def _known_hosts(folder: Path) -> Read:
         path.write_bytes(data)
         known_hosts._parse.cache_clear()
         for address, port in (("titan", 22), ("10.0.0.7", 2222), ("::1", 22)):
-            known = known_hosts.lookup([str(path)], address, port)
+            known = known_hosts.find_keys([str(path)], address, port)
             assert all(key.blob is not None for key in known.keys)
 
     return read

@@ -124,7 +124,7 @@ class Driver:
             "rank_source": read_program_source("rank").decode(),
             **spec,
         }
-        self.open("start", protocol.request({"mode": "start", "spec": whole}))
+        self.open("start", protocol.encode_request({"mode": "start", "spec": whole}))
 
     def follow(self, offsets: dict[str, int]) -> None:
         """Connect again, from these offsets on."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.cli import execute
+from launcher.cli import run_command_line
 from launcher.exit_codes import ExitCode
 from launcher.local.atomic_write import check_writable, write_atomic
 from preflight.errors import BadInput
@@ -75,7 +75,7 @@ def test_a_place_that_cannot_be_written_is_no_bug(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (tmp_path / "runs" / RUN).mkdir(parents=True)
     (tmp_path / "runs" / RUN / "plan.json").write_text(f'{{"run_id": "{RUN}"}}')
-    code = execute(words)
+    code = run_command_line(words)
     raised = capsys.readouterr().err
     assert (code in (ExitCode.USAGE, ExitCode.ABORTED), "absent" in raised, "bug" in raised) == (
         True,

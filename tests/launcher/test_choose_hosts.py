@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from launcher.cli import execute
+from launcher.cli import run_command_line
 from launcher.commands import _choose_hosts, _launch, _launch_checks
 from launcher.commands._choose_hosts import choose_hosts
 from launcher.commands._host_access import HostAccess
@@ -273,7 +273,7 @@ def test_more_than_the_list_has_is_refused_before_any_host_is_asked(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("train.py").write_text("print(1)\n")
-    assert execute(["run", *words, "train.py"]) == 2
+    assert run_command_line(["run", *words, "train.py"]) == 2
     assert said in capsys.readouterr().err
 
 
@@ -282,6 +282,6 @@ def test_submit_refuses_a_run_of_more_nodes_than_its_job(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("job.yaml").write_text("script: train.py\nnodes: 3\nslurm: {nodes: 1, spare_nodes: 1}\n")
-    assert execute(["submit", "-c", "./job.yaml", "--dry-run"]) == 2
+    assert run_command_line(["submit", "-c", "./job.yaml", "--dry-run"]) == 2
     assert "nodes: 3: more than the nodes of the job that slurm: asks for" in capsys.readouterr().err
-    assert execute(["submit", "-c", "./job.yaml", "--dry-run", "--set", "nodes=2"]) == 0
+    assert run_command_line(["submit", "-c", "./job.yaml", "--dry-run", "--set", "nodes=2"]) == 0

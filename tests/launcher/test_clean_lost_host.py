@@ -46,7 +46,7 @@ def test_what_was_ended_is_told_where_the_host_is_gone_afterwards(
     entry = HostEntry("h")
     monkeypatch.setattr(clean_zombies, "gather_facts", lambda *_: GatherResult({"h": facts}, {}))
     monkeypatch.setattr(clean, "query_agent", look)
-    monkeypatch.setattr(rpc, "call", end)
+    monkeypatch.setattr(rpc, "run_program", end)
     connection = type("Gone", (), {"name": "h"})()
     access = HostAccess(Inventory(), lambda _: nullcontext(connection), 1)  # type: ignore[arg-type,return-value]
     options = clean_zombies.CleanZombiesOptions(None, False, 1, None, yes=True, as_json=as_json)
@@ -70,11 +70,13 @@ def test_a_host_that_is_gone_while_it_ends_processes_may_have_ended_them(
     scenes.dead_launch(scene)
     before = clean.find_leftovers(HostEntry("h"), scene.facts(), clean.CleanOptions())
     monkeypatch.setattr(clean, "query_agent", lambda *_: scene.facts())
-    monkeypatch.setattr(rpc, "call", Mock(side_effect=AgentTimedOut("h", "it did not answer within 60 s")))
+    monkeypatch.setattr(
+        rpc, "run_program", Mock(side_effect=AgentTimedOut("h", "it did not answer within 60 s"))
+    )
     connection: Any = SimpleNamespace(name="h")
     victims = before.approved(yes=True)
     with pytest.raises(HostError) as lost:
-        clean.clean(connection, before, victims, clean.CleanOptions(), AgentRequest("h"))
+        clean.clean_host(connection, before, victims, clean.CleanOptions(), AgentRequest("h"))
     pid = victims[0].process.pid
     assert lost.value.detail.startswith(f"it did not answer within 60 s: it may have ended pid {pid}")
     assert (lost.value.fix, lost.value.exit_code) == (

@@ -61,7 +61,7 @@ def test_help_imports_no_command_and_no_heavy_library() -> None:
     code = f"""
 import sys
 from launcher import cli
-assert cli.execute(["--help"]) == 0
+assert cli.run_command_line(["--help"]) == 0
 print([m for m in sys.modules if m in {HEAVY!r} or m.startswith(("launcher.commands.", "preflight.checks"))])
 """
     done = subprocess.run(
@@ -72,7 +72,7 @@ print([m for m in sys.modules if m in {HEAVY!r} or m.startswith(("launcher.comma
 
 
 def test_without_a_command_the_help_is_the_mistake(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.execute([]) == ExitCode.USAGE
+    assert cli.run_command_line([]) == ExitCode.USAGE
     out, err = capsys.readouterr()
     assert (out, err.splitlines()[0]) == ("", "Usage: gpulaunch [OPTIONS] COMMAND [ARGS]...")
 
@@ -130,12 +130,12 @@ def defines_command(path: Path) -> bool:
 
 
 def test_the_version_is_the_projects(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.execute(["--version"]) == 0
+    assert cli.run_command_line(["--version"]) == 0
     assert capsys.readouterr().out.startswith("gpulaunch 0.")
 
 
 def test_a_misspelled_command_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.execute(["clean-zombie\x1b[2J"]) == 2
+    assert cli.run_command_line(["clean-zombie\x1b[2J"]) == 2
     message = capsys.readouterr().err
     assert "did you mean clean-zombies?" in message
     assert "\x1b" not in message
@@ -164,7 +164,7 @@ def test_a_misspelled_command_names_the_nearest(capsys: pytest.CaptureFixture[st
 def test_each_failure_has_its_words_and_exit_code(
     capsys: pytest.CaptureFixture[str], state: Path, error: BaseException, code: int, message: str
 ) -> None:
-    assert cli.execute([], failing(error)) == code
+    assert cli.run_command_line([], failing(error)) == code
     assert message in capsys.readouterr().err
     assert not state.exists()
 
@@ -178,7 +178,7 @@ def test_a_host_that_stops_a_launch_is_reported_once(
     with socket.socket() as bound:  # it does not listen
         bound.bind(("127.0.0.1", 0))
         host = f"127.0.0.1:{bound.getsockname()[1]}"
-        assert cli.execute([command, "a.py", "--hosts", host]) == 3
+        assert cli.run_command_line([command, "a.py", "--hosts", host]) == 3
     report, error = capsys.readouterr()
     assert (report.count("refused the connection"), report.count("fix:")) == (1, 1)
     assert error == f"error: nothing was started: {host} cannot be used (HOST003)\n"
@@ -186,14 +186,14 @@ def test_a_host_that_stops_a_launch_is_reported_once(
 
 @pytest.mark.parametrize("result", [0, 1, 42, None])
 def test_a_commands_result_is_the_exit_code(result: int | None) -> None:
-    assert cli.execute([], click.Command("x", callback=lambda: result)) == (result or 0)
+    assert cli.run_command_line([], click.Command("x", callback=lambda: result)) == (result or 0)
 
 
 def test_a_prompt_without_anyone_to_answer_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     def ask() -> None:
         raise EOFError
 
-    assert cli.execute([], click.Command("x", callback=ask)) == 2
+    assert cli.run_command_line([], click.Command("x", callback=ask)) == 2
     assert "--yes" in capsys.readouterr().err
 
 
@@ -201,7 +201,7 @@ def test_a_bug_is_kept_in_a_file_and_told_in_one_line(
     capsys: pytest.CaptureFixture[str], state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_TOKEN", "s3cret-in-the-environment")
-    assert cli.execute([], failing(ZeroDivisionError("oh"))) == ExitCode.BUG
+    assert cli.run_command_line([], failing(ZeroDivisionError("oh"))) == ExitCode.BUG
     (log,) = state.iterdir()
     message = capsys.readouterr().err
     assert str(log) in message
@@ -217,7 +217,7 @@ def test_a_bug_with_nowhere_to_keep_it_is_printed(
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
-    assert cli.execute([], failing(ZeroDivisionError("oh"))) == ExitCode.BUG
+    assert cli.run_command_line([], failing(ZeroDivisionError("oh"))) == ExitCode.BUG
     assert "ZeroDivisionError: oh" in capsys.readouterr().err
 
 
@@ -346,16 +346,16 @@ def test_a_command_prints_one_document_whatever_ends_it(
 
     command = click.Command("x", callback=act)
     command.params.append(click.Option(["--json"], is_flag=True, expose_value=False))
-    assert cli.execute(["--json"], command) == code
+    assert cli.run_command_line(["--json"], command) == code
     assert json.loads(capsys.readouterr().out) == {"exit_code": 1}
     command.callback = Mock(side_effect=error)
-    assert cli.execute(["--json"], command) in (3, ExitCode.INTERRUPTED)
+    assert cli.run_command_line(["--json"], command) in (3, ExitCode.INTERRUPTED)
     assert json.loads(capsys.readouterr().out)["schema"] == "gpulaunch.error/1"
 
 
 def test_a_port_as_ssh_takes_it_is_told_how_it_is_written(capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["preflight", "root@titan", "-p", "41022"], ["run", "train.py", "-p", "41022"]):
-        assert cli.execute(words) == 2
+        assert cli.run_command_line(words) == 2
         assert "write a port with its host: user@host:port" in capsys.readouterr().err
 
 

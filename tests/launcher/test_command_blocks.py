@@ -4,7 +4,7 @@ import pytest
 
 from launcher.engines.command_line.parse import parse_line
 from launcher.engines.command_line.parsed_command import require_values
-from launcher.engines.command_line.shell.bracket_tests import decide
+from launcher.engines.command_line.shell.bracket_tests import decide_test
 from launcher.engines.command_line.shell.words import Word
 from launcher.errors import CommandRefused
 
@@ -127,7 +127,7 @@ def test_a_condition_is_read_where_the_text_decides_it(text: str, args: list[str
     ],
 )
 def test_a_test_is_decided_or_unknown(test: str, *, answer: bool | None) -> None:
-    assert decide(tuple(Word(word) for word in test.split()), {}) is answer
+    assert decide_test(tuple(Word(word) for word in test.split()), {}) is answer
 
 
 def test_what_follows_the_launch_or_writes_its_log_is_no_argument() -> None:

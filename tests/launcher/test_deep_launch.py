@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from launcher.cli import execute
+from launcher.cli import run_command_line
 from launcher.config.expect_edit import set_expectations
 from launcher.config.inventory import HostEntry
 from launcher.config.inventory_reader import load_inventory
@@ -288,7 +288,7 @@ def test_what_cannot_be_done_is_said_before_anything_is_measured(
     folder.mkdir()
     monkeypatch.chdir(folder if "-i" in words else tmp_path)
     (folder / "hosts.yaml").write_text("hosts: {n1: {user: 2024-13-45}}\n")
-    assert execute(words) == ExitCode.USAGE
+    assert run_command_line(words) == ExitCode.USAGE
     assert fix in capfd.readouterr().err
     assert not Path("gpulaunch-runs").exists()
 

@@ -24,7 +24,7 @@ def observed(place: Path, deadlines: bytes, *, stop: bool) -> list[dict[str, Any
         if stop:
             rank.send_signal(signal.SIGSTOP)
             os.waitpid(rank.pid, os.WUNTRACED)
-        observer.observe(str(place), 3, rank.pid, source)
+        observer.observe_deadlines(str(place), 3, rank.pid, source)
         rank.kill()
     os.close(source)
     events = place / EVENTS

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.cli import execute
+from launcher.cli import run_command_line
 from launcher.commands import _deep
 from launcher.deep.targets import DeepOptions
 from launcher.exit_codes import ExitCode
@@ -36,7 +36,7 @@ def test_a_launch_is_measured_first_and_keeps_what_was_measured(
     project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(_deep, "DeepOptions", partial(DeepOptions, 0.2, 30.0))
-    code = execute(["run", "-c", "job.yaml", "--deep"])
+    code = run_command_line(["run", "-c", "job.yaml", "--deep"])
     said = "".join(capfd.readouterr())
     assert code == 0, said
     assert said.index("matrix products: median") < said.index(WORDS)
@@ -55,7 +55,7 @@ def test_what_is_critical_stops_the_launch(
 ) -> None:
     wrong = deep_run(gpus=1, overlay={"0.memory.bad_words": 3})
     monkeypatch.setattr(_deep, "measure_hosts", lambda *_: DeepReport.of(wrong, check_deep(wrong)))
-    code = execute(["run", "-c", "job.yaml", "--deep"])
+    code = run_command_line(["run", "-c", "job.yaml", "--deep"])
     said = "".join(capfd.readouterr())
     assert code == ExitCode.NEGATIVE, said
     assert "3 words of its memory came back changed" in said

@@ -63,7 +63,7 @@ def test_every_error_has_a_code_of_the_table_and_one_document(
     kind: type[GpulaunchError], capsys: pytest.CaptureFixture[str]
 ) -> None:
     error = made(kind)
-    assert cli.execute(["--json"], failing(error)) == error.exit_code
+    assert cli.run_command_line(["--json"], failing(error)) == error.exit_code
     assert error.exit_code in set(ExitCode)
     out, err = capsys.readouterr()
     document = json.loads(out)
@@ -97,13 +97,13 @@ def test_what_is_no_class_of_ours_has_a_code_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    assert cli.execute(["--json"], failing(raised)) == code
+    assert cli.run_command_line(["--json"], failing(raised)) == code
     document = json.loads(capsys.readouterr().out)
     assert (document["exit_code"], document["error"]["code"]) == (code, name)
 
 
 def test_without_json_nothing_of_an_error_is_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.execute(["--", "--json"], failing(errors.LaunchRefused("no"))) == ExitCode.NEGATIVE
+    assert cli.run_command_line(["--", "--json"], failing(errors.LaunchRefused("no"))) == ExitCode.NEGATIVE
     assert capsys.readouterr().out == ""
 
 
@@ -111,7 +111,7 @@ def test_what_a_command_had_to_say_and_its_error_are_one_document(capsys: pytest
     refused = errors.LaunchRefused("findings").with_document(
         {"schema": "x/1", "exit_code": 0, "findings": [1]}
     )
-    assert cli.execute(["--json"], failing(refused)) == 1
+    assert cli.run_command_line(["--json"], failing(refused)) == 1
     document = json.loads(capsys.readouterr().out)
     assert (document["schema"], document["exit_code"], document["findings"]) == ("x/1", 1, [1])
     assert document["error"]["code"] == "refused"

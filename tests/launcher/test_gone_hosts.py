@@ -239,5 +239,5 @@ def test_a_launch_that_its_hosts_have_in_their_home_as_anothers_may_live(
     remember()
     answer = {"runs": [], "host": "login-01", "t": 1.0, "other_hosts": elsewhere}
     monkeypatch.setattr(search, "send_request", lambda *_, **__: dict(answer))
-    search.search([A, B], lambda _: nullcontext(), width=2)  # type: ignore[arg-type,return-value]
+    search.search_all([A, B], lambda _: nullcontext(), width=2)  # type: ignore[arg-type,return-value]
     assert read_run_records()[RUN_ID].over is (not elsewhere)

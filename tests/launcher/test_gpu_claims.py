@@ -230,7 +230,7 @@ def test_what_is_no_claim_counts_only_while_its_owner_holds_it_and_in_that_ones_
     owner = str(path.stat().st_uid) if os.geteuid() == 0 else claims.read_user_name(os.geteuid())
     assert claim_result(place, monkeypatch) == ("", [])
     with path.open("r+b") as held:
-        claims.lock(held.fileno())
+        claims.lock_claim(held.fileno())
         said, seen = claim_result(place, monkeypatch)
     assert said == f"a run that does not say its name of {owner}"
     (claim,) = seen
@@ -249,7 +249,7 @@ def test_a_lock_that_anybody_can_take_keeps_no_dead_claim_alive(
         fcntl.lockf(reader, fcntl.LOCK_SH)
         assert claim_result(place, monkeypatch) == ("", [])
         with pytest.raises(OSError, match="Bad file descriptor"):
-            claims.lock(reader.fileno())
+            claims.lock_claim(reader.fileno())
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")

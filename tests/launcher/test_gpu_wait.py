@@ -91,7 +91,7 @@ def held_open() -> Iterator[ExitStack]:
 
 def take(stack: ExitStack, place: str, name: str, *gpus: str) -> str:
     path, fd = tickets.make_ticket(place, name, list(gpus))
-    stack.callback(gpu_claims.release, path, fd)
+    stack.callback(gpu_claims.release_file, path, fd)
     return path
 
 

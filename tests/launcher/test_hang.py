@@ -274,7 +274,7 @@ wait_for_a_word()
     start(run, script, ranks=2, hang_timeout_s=None)
     run.until(lambda: all(b"up" in run.log(f"rank-{n}.log") for n in range(2)))
     argv = ("env", f"XDG_STATE_HOME={run.home}", *protocol.build_supervisor_argv(PYTHON, "stacks", "r1"))
-    question = protocol.request({"mode": "stacks", "run_id": "r1"})
+    question = protocol.encode_request({"mode": "stacks", "run_id": "r1"})
     (frame,) = protocol.FrameReader().feed(run.connection.run(argv, stdin=question).stdout)
     standings = [read_stacks(text, "a") for text in frame.header["stacks"].values()]
     assert [standing.location for standing in standings if standing] == [

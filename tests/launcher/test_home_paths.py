@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from launcher.cli import COMMANDS, cli, execute
+from launcher.cli import COMMANDS, cli, run_command_line
 from launcher.commands._launch_request import parse_run_request
 from launcher.config.inventory import HostEntry, Inventory
 from launcher.errors import BadInput
@@ -16,7 +16,7 @@ from launcher.local.home import expand_home, find_home, shorten_path
 from launcher.local.user import read_user_name
 from launcher.transports.base import Endpoint
 from launcher.transports.ssh.endpoint import build_endpoint
-from launcher.transports.ssh.known_hosts import lookup
+from launcher.transports.ssh.known_hosts import find_keys
 from tests.launcher.test_gpu_wait import run_options
 
 NOBODY = "~nosuchuser-at-all"
@@ -57,7 +57,7 @@ def test_a_home_of_nobody_is_no_bug(
     Path("gpulaunch/synced.yaml").write_text(
         f"script: train.py\ngpus: none\nsync: {{from: {NOBODY}/tree}}\nworkdir: {tmp_path}/there\n"
     )
-    assert execute(words) == 2
+    assert run_command_line(words) == 2
     assert said in capsys.readouterr().err
 
 
@@ -72,7 +72,7 @@ def test_a_home_of_nobody_in_ssh_config_is_told(tmp_path: Path, line: str) -> No
 
 def use(endpoint: Endpoint) -> None:
     expand_home(endpoint.identity_agent)
-    lookup(endpoint.known_hosts_files, "a", 22)
+    find_keys(endpoint.known_hosts_files, "a", 22)
 
 
 def test_who_has_no_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:

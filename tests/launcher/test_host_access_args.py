@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.cli import execute
+from launcher.cli import run_command_line
 from launcher.commands import ps
 from launcher.commands._answer import Answer, encode_error
 from launcher.commands._host_access import open_host_access
@@ -106,8 +106,8 @@ def test_ps_completes_what_it_says_of_a_lost_run(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "h.yaml").write_text("hosts: {a: {via: docker}}")
     lost = found((A, [node_run("r1", alive=False)]))
-    monkeypatch.setattr(ps, "search", lambda *_, **__: SearchResult(lost, {}, {}, {}))
-    assert execute(["ps", "-i", "h.yaml"]) == 0
+    monkeypatch.setattr(ps, "search_all", lambda *_, **__: SearchResult(lost, {}, {}, {}))
+    assert run_command_line(["ps", "-i", "h.yaml"]) == 0
     said = capsys.readouterr().out
     assert "; gpulaunch clean-zombies -i h.yaml a shows what is left" in said
 
@@ -140,7 +140,7 @@ def test_a_key_that_ssh_would_refuse_is_named_once_with_its_fix(
     (tmp_path / "hosts.yaml").write_text(
         "defaults: {identity_file: keys/k.pem}\nhosts: {a: {}, localhost: {python: /nonexistent/python}}\n"
     )
-    assert execute(["ps", "localhost", "--identity-file", str(key)]) == 3
+    assert run_command_line(["ps", "localhost", "--identity-file", str(key)]) == 3
     lines = [line for line in capsys.readouterr().err.splitlines() if "mode" in line]
     assert len(lines) == bool(said)
     assert said in "".join(lines)
@@ -201,11 +201,11 @@ def test_errors_name_the_commands_with_them(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "h.yaml").write_text("hosts: {localhost: {python: /nonexistent/python}}\n")
     wanted = "gpulaunch init -i h.yaml --hosts localhost looks for it"
-    assert execute(["ps", "localhost", "-i", str(tmp_path / "h.yaml")]) == 3
+    assert run_command_line(["ps", "localhost", "-i", str(tmp_path / "h.yaml")]) == 3
     assert wanted in capsys.readouterr().err
-    assert execute(["clean-zombies", "localhost", "-i", "h.yaml"]) == 3
+    assert run_command_line(["clean-zombies", "localhost", "-i", "h.yaml"]) == 3
     assert wanted in capsys.readouterr().out
-    assert execute(["stacks", "last", "--hosts", "localhost", "--json", "-i", "h.yaml"]) == 3
+    assert run_command_line(["stacks", "last", "--hosts", "localhost", "--json", "-i", "h.yaml"]) == 3
     shown = capsys.readouterr()
     assert wanted in shown.err
     assert wanted in json.loads(shown.out)["error"]["fix"]
@@ -222,5 +222,5 @@ def test_clean_zombies_of_this_machine_alone_names_the_others(
     monkeypatch.chdir(tmp_path)
     Path("hosts.yaml").write_text("hosts: {titan: {}}\n")
     monkeypatch.setattr("launcher.commands.clean_zombies.clean_hosts", lambda *_: 0)
-    assert execute(["clean-zombies", *words]) == 0
+    assert run_command_line(["clean-zombies", *words]) == 0
     assert ("gpulaunch clean-zombies all" in capsys.readouterr().err) == said

@@ -95,7 +95,7 @@ def test_a_ctrl_c_while_slurm_ends_the_job_says_what_the_nodes_have_answered(
     monkeypatch.setattr(
         stop, "reach_run", Mock(return_value=SimpleNamespace(nodes=(), inventory=Inventory()))
     )
-    assert cli.execute(["77", "--json"], stop.command) == ExitCode.INTERRUPTED
+    assert cli.run_command_line(["77", "--json"], stop.command) == ExitCode.INTERRUPTED
     out, err = capsys.readouterr()
     assert [each["ended"] for each in json.loads(out)["nodes"]] == [True]
     assert "Slurm job 77 may not have ended yet" in err
@@ -128,7 +128,7 @@ def test_a_terminal_that_closes_while_clean_zombies_looks_ends_no_process(
     monkeypatch.setattr(clean_zombies, "gather_facts", look)
     monkeypatch.setattr(clean_zombies, "fanout", ended)
     words = ["localhost", "--yes", *["--json"] * as_json]
-    assert cli.execute(words, clean_zombies.command) == ExitCode.INTERRUPTED
+    assert cli.run_command_line(words, clean_zombies.command) == ExitCode.INTERRUPTED
     assert not ended.called
     assert ("interrupted" in capsys.readouterr().out) is as_json
 
@@ -141,7 +141,7 @@ def test_a_command_that_is_ended_while_it_looks_prints_its_document(
     module: Any = import_module(cli.find_module(name))
     monkeypatch.setattr(module, "open_host_access", lambda *_: signal.raise_signal(number))
     words = ["r1"] if name in ("rm", "stop") else []
-    assert cli.execute([*words, "--json"], module.command) == ExitCode.INTERRUPTED
+    assert cli.run_command_line([*words, "--json"], module.command) == ExitCode.INTERRUPTED
     assert json.loads(capsys.readouterr().out)["error"]["code"] == "interrupted"
 
 
@@ -243,7 +243,7 @@ def test_a_full_disk_keeps_no_run_that_prune_was_to_delete(monkeypatch: pytest.M
     command = click.Command("x", callback=lambda: _remove.remove_runs(runs, nullcontext, answer))  # type: ignore[arg-type]
     with suppress(OSError), Path("/dev/full").open("w", encoding="utf-8") as full, report_stop_signals():
         monkeypatch.setattr("sys.stdout", full)
-        assert cli.execute([], command) == ExitCode.ABORTED
+        assert cli.run_command_line([], command) == ExitCode.ABORTED
     assert [call.args[0] for call in remove.call_args_list] == ["r1", "r2"]
 
 

@@ -337,6 +337,6 @@ def test_a_python_of_localhost_that_could_run_a_repository_is_refused(
     program.chmod(0o755)
     (tmp_path / "Makefile").write_text("all:\n\ttouch RAN\n")  # make takes the bootstrap for a variable
     (tmp_path / "hosts.yaml").write_text(f"hosts: {{localhost: {{python: {python}}}}}\n")
-    assert cli.execute(("preflight", "localhost")) == ExitCode.USAGE
+    assert cli.run_command_line(("preflight", "localhost")) == ExitCode.USAGE
     assert "hosts.localhost.python: expected a" in capfd.readouterr().err
     assert not (tmp_path / "RAN").exists()

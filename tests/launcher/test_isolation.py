@@ -121,7 +121,7 @@ def test_the_programs_themselves_run_in_such_a_directory(hostile: Path) -> None:
 
     command, request = (
         protocol.build_supervisor_argv(sys.executable, "list", "r1"),
-        protocol.request({"mode": "list"}),
+        protocol.encode_request({"mode": "list"}),
     )
     done = subprocess.run(
         command, input=request, cwd=hostile, env=env, capture_output=True, timeout=60, check=False

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.cli import execute
+from launcher.cli import run_command_line
 from tests.document_fit import find_misfits, schemas
 from tests.pages.json_schemas import INTERNAL
 
@@ -101,7 +101,7 @@ def test_a_test_reads_a_document_of_every_kind() -> None:
 def test_what_commands_print_fits_its_schema(
     words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    execute([str(ROOT / word) if "/" in word else word for word in words] + ["--json"])
+    run_command_line([str(ROOT / word) if "/" in word else word for word in words] + ["--json"])
     document = json.loads(capsys.readouterr().out)
     assert document["schema"].startswith("gpulaunch.")
 

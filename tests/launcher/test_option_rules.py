@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from launcher.cli import execute
+from launcher.cli import run_command_line
 from launcher.commands._launch_request import _in_step
 from launcher.config.run_config import RunConfig
 from launcher.errors import BadInput
@@ -56,7 +56,7 @@ report --html - --json                  | --html - and --json would both be on s
 def test_what_would_have_no_effect_is_refused(row: str, capsys: pytest.CaptureFixture[str]) -> None:
     words, _, message = (part.strip() for part in row.partition("|"))
     argv = words.replace("HERE", __file__).split()
-    assert execute(argv) == 2
+    assert run_command_line(argv) == 2
     said = capsys.readouterr()
     assert message in said.err.splitlines()[0]
     if "--json" in argv:

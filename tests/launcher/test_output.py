@@ -203,7 +203,7 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch, *argv: str) -> tuple[str, str]:
         with monkeypatch.context() as patch:
             patch.setattr(sys, "stdout", stream)
             patch.setattr(sys, "stderr", stream)
-            cli.execute(argv)
+            cli.run_command_line(argv)
         texts.append(stream.getvalue())
     return texts[0], texts[1]
 
@@ -298,7 +298,7 @@ def test_what_hosts_tell_of_runs_steers_nothing(tmp_path: Path, monkeypatch: pyt
     found = SearchResult(runs(), errors(), {HOSTILE: (HOSTILE,)}, {HOSTILE: (HOSTILE,)})
     ended = {"state": {"phase": "ended", "exit": {"ranks": {f"0{HOSTILE}": HOSTILE}}}}
     for module in (ps, prune):
-        monkeypatch.setattr(module, "search", lambda *_, **__: found)
+        monkeypatch.setattr(module, "search_all", lambda *_, **__: found)
     monkeypatch.setattr(rm, "find_run", lambda *_, **__: runs()[1])
     for module in (stop, stacks, _run_options):
         monkeypatch.setattr(module, "find_run", lambda *_, **__: run)
@@ -317,7 +317,7 @@ def test_an_error_in_a_hosts_words_steers_nothing(monkeypatch: pytest.MonkeyPatc
     def fail(*_: object, **__: object) -> None:
         raise Told(HOSTILE, f"do\n{HOSTILE}")
 
-    monkeypatch.setattr(ps, "search", fail)
+    monkeypatch.setattr(ps, "search_all", fail)
     assert_safe(on_terminal(monkeypatch, "ps"))
     assert_safe(on_terminal(monkeypatch, "ps", f"--{HOSTILE}".replace("=", "")))
     assert_safe(on_terminal(monkeypatch, HOSTILE))

@@ -11,7 +11,7 @@ from launcher.launch.attempt import Attempt
 from launcher.launch.request import FollowOptions, LaunchRequest
 from launcher.launch.signals import CTRL_C, InterruptChoice, choose_detach, choose_stop
 from launcher.remote.connection_pool import ConnectionPool
-from launcher.restart.pause_signals import choose, describe_ctrl_c, stops_run
+from launcher.restart.pause_signals import choose_interrupt, describe_ctrl_c, stops_run
 from launcher.rundir.run_id import make_run_id
 from launcher.terminal.screen import Screen
 from preflight.job import Job
@@ -37,18 +37,18 @@ def test_a_signal_means_in_the_pause_what_it_means_while_the_run_is_followed(
     follow: FollowOptions, ctrl_c: InterruptChoice, sigterm: InterruptChoice, words: str
 ) -> None:
     by_hand, by_signal = KeyboardInterrupt(), KeyboardInterrupt("SIGTERM")
-    assert (choose(by_hand, follow, is_kept=True), choose(by_signal, follow, is_kept=True)) == (
-        ctrl_c,
-        sigterm,
-    )
+    assert (
+        choose_interrupt(by_hand, follow, is_kept=True),
+        choose_interrupt(by_signal, follow, is_kept=True),
+    ) == (ctrl_c, sigterm)
     assert describe_ctrl_c(follow, is_kept=True) == words
     assert stops_run(by_signal, follow) == (sigterm == "stop")
     assert not stops_run(OSError(), follow)
 
 
 def test_a_run_that_no_host_keeps_is_ended_by_leaving_it() -> None:
-    assert choose(KeyboardInterrupt("SIGTERM"), ATTACH, is_kept=False) == "stop"
-    assert choose(KeyboardInterrupt(), RUN_ASKS, is_kept=False) == "stay"
+    assert choose_interrupt(KeyboardInterrupt("SIGTERM"), ATTACH, is_kept=False) == "stop"
+    assert choose_interrupt(KeyboardInterrupt(), RUN_ASKS, is_kept=False) == "stay"
     assert describe_ctrl_c(ATTACH, is_kept=False) == "leaves it ended"
 
 

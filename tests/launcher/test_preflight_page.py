@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from launcher.cli import execute
+from launcher.cli import run_command_line
 from launcher.commands.preflight import command
 from launcher.config.config_search import templates_dir
 from launcher.config.inventory import HostEntry
@@ -321,16 +321,16 @@ def test_a_page_that_cannot_be_written_is_reported_before_a_host_is_asked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     absent = tmp_path / "absent" / "x.html"
-    assert execute(["preflight", "nowhere.invalid", "--html", str(absent)]) == 2
+    assert run_command_line(["preflight", "nowhere.invalid", "--html", str(absent)]) == 2
     assert f"{absent}: the directory {absent.parent} does not exist" in capsys.readouterr().err
-    assert execute(["preflight", "nowhere.invalid", "--html", "-", "--json"]) == 2
+    assert run_command_line(["preflight", "nowhere.invalid", "--html", "-", "--json"]) == 2
     capsys.readouterr()
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.posix_fallocate", full)
-    assert execute(["preflight", "nowhere.invalid", "--html", str(tmp_path / "x.html")]) != 0
+    assert run_command_line(["preflight", "nowhere.invalid", "--html", str(tmp_path / "x.html")]) != 0
     said = capsys.readouterr()
     assert said.err.splitlines()[0] == f"error: no space left: {tmp_path / 'x.html'}"
     assert said.out == ""

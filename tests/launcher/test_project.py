@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.cli import execute
+from launcher.cli import run_command_line
 from launcher.config.config_search import find_config
 from launcher.config.inventory import HostEntry
 from launcher.config.inventory_reader import load_inventory
@@ -79,9 +79,9 @@ def test_a_report_of_the_last_run_is_found_from_below(deep: Path, capsys: pytest
     log = deep / "gpulaunch-runs" / name / "titan" / "rank-0.log"
     log.parent.mkdir(parents=True)
     log.write_text("step 1 loss 2.0\n")
-    assert execute(["report"]) == 0
+    assert run_command_line(["report"]) == 0
     assert capsys.readouterr().out.startswith(f"{name}: ")
-    assert execute(["diagnose"]) == 0
+    assert run_command_line(["diagnose"]) == 0
     assert capsys.readouterr() == ("no failure found\n", f"last is {name}\n")
 
 
@@ -121,10 +121,10 @@ def test_a_folder_that_is_gone_has_none_above(deep: Path) -> None:
 
 
 def test_a_command_says_whose_hosts_it_takes(deep: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    execute(["preflight", "titann-"])
+    run_command_line(["preflight", "titann-"])
     assert "hosts of ../../hosts.yaml\n" in capsys.readouterr().err
     os.chdir(deep)
-    execute(["preflight", "titann-"])
+    run_command_line(["preflight", "titann-"])
     assert "hosts of" not in capsys.readouterr().err
 
 

@@ -281,7 +281,7 @@ def test_of_two_decisions_the_first_counts_and_the_start_that_came_second_ends(t
     for start_dir in starts:
         start_dir.mkdir()
         (start_dir / "state.json").write_text(json.dumps(read_node_location()))
-        next_start.succeed(run_dir, str(start_dir))
+        next_start.note_successor(run_dir, str(start_dir))
     for state in (next_start.ENDED, next_start.WAITS):  # a stop and a keeper that come late
         next_start.write_next(run_dir, state, why="late")
     told = next_start.read_next(run_dir)

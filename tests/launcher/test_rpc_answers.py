@@ -8,7 +8,7 @@ import pytest
 
 from launcher.errors import AgentProtocolError, CommandTimedOut
 from launcher.follow.protocol import MARKER
-from launcher.remote.rpc import MAX_OUTPUT, Answers, call
+from launcher.remote.rpc import MAX_OUTPUT, Answers, run_program
 from launcher.runs.request import send_request
 from launcher.transports.base import CommandResult, Connection, Stream
 from launcher.transports.command import explain_timeout
@@ -32,7 +32,7 @@ class Pieces:
 
 
 def call_program(host: Connection) -> object:
-    return call(host, "python3", "find_checkpoints", {}, name="the program", timeout_s=60)
+    return run_program(host, "python3", "find_checkpoints", {}, name="the program", timeout_s=60)
 
 
 def ask_supervisor(host: Connection) -> object:

@@ -333,7 +333,9 @@ def test_stop_as_a_command_of_its_own_waits_for_the_end(run: Driver) -> None:
     run.start(WAIT, disconnect_s=None)
     up(run)
     argv = ("env", f"XDG_STATE_HOME={run.home}", *protocol.build_supervisor_argv(PYTHON, "stop", "r1"))
-    done = run.connection.run(argv, stdin=protocol.request({"mode": "stop", "run_id": "r1", "grace_s": 5}))
+    done = run.connection.run(
+        argv, stdin=protocol.encode_request({"mode": "stop", "run_id": "r1", "grace_s": 5})
+    )
     (frame,) = protocol.FrameReader().feed(done.stdout)
     assert frame.header["state"]["phase"] == "ended"
     assert frame.header["state"]["exit"]["ranks"] == {"0": -15}

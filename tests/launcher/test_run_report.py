@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from launcher.cli import execute
+from launcher.cli import run_command_line
 from launcher.commands import attach, prune, rm, stacks
 from launcher.errors import AgentCrashed, ConnectionTimedOut
 from launcher.report.outcome import encode_outcome, render_outcome
@@ -144,7 +144,7 @@ def test_a_client_that_detaches_says_so_in_its_document(
     for name in ("list_access_words", "describe_renamed_hosts"):
         monkeypatch.setattr(attach, name, lambda *_: ())
     monkeypatch.setattr(attach, "follow_starts", lambda *_: None)
-    assert execute(["attach", "--json"]) == 0
+    assert run_command_line(["attach", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document == {"schema": "gpulaunch.attach/1", "exit_code": 0, "run_id": RUN_ID, "detached": True}
 
@@ -160,7 +160,7 @@ def test_stacks_as_a_document_name_the_hosts_without(
     monkeypatch.setattr(stacks, "open_run", lambda *_: to)
     silent = {"b": ConnectionTimedOut("b", "no answer")}
     monkeypatch.setattr(stacks, "request_stacks", lambda *_: (hang, silent))
-    assert execute(["stacks", "--json"]) == 3
+    assert run_command_line(["stacks", "--json"]) == 3
     document = json.loads(capsys.readouterr().out)
     assert (document["schema"], document["missing"]) == ("gpulaunch.stacks/1", [1])
     assert document["unreachable"] == {"b": "no answer"}
@@ -178,8 +178,8 @@ def test_commands_in_the_fixes_of_a_removal_reach_the_hosts(
     monkeypatch.setattr(rm, "find_run", lambda *_, **__: old)
     monkeypatch.setattr(rm, "run_line", lambda *_: "")
     monkeypatch.setattr(
-        prune, "search", lambda *_, **__: SimpleNamespace(errors=silent, other_hosts={}, runs=())
+        prune, "search_all", lambda *_, **__: SimpleNamespace(errors=silent, other_hosts={}, runs=())
     )
-    assert execute([*argv, "--identity-file", "key", "--json"]) == 3
+    assert run_command_line([*argv, "--identity-file", "key", "--json"]) == 3
     fix = json.loads(capsys.readouterr().out)["unreachable_fixes"]["b"]
     assert "gpulaunch preflight --identity-file key b`" in fix

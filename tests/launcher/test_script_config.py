@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from launcher.cli import execute
+from launcher.cli import run_command_line
 from launcher.commands import _preflight
 from launcher.commands._launch_request import parse_run_request
 from launcher.commands.run import command as run_command
@@ -226,7 +226,10 @@ def test_ranks_start_where_their_tree_goes(
     monkeypatch.setattr(_preflight, "preflight", ask)
     settings = f"script: train.py\nhosts: [a, c]\nsync: {{to: {to}}}\n{config}\n"
     (tmp_path / "x.yaml").write_text(settings)
-    assert execute(["preflight", "-c", str(tmp_path / "x.yaml"), "-i", str(tmp_path / "hosts.yaml")]) == 2
+    assert (
+        run_command_line(["preflight", "-c", str(tmp_path / "x.yaml"), "-i", str(tmp_path / "hosts.yaml")])
+        == 2
+    )
     assert asked == places
 
 

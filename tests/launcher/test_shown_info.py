@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.cli import execute
+from launcher.cli import run_command_line
 from launcher.commands._preflight_report import DAY_S, MOST_KEPT, note_shown, render_todays_report
 from launcher.host_checks.render_text import render_report
 from launcher.host_checks.result import PreflightResult
@@ -93,7 +93,7 @@ def test_reports_of_hosts_leave_it_out_and_reports_of_files_do_not(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     smi = ["preflight", "--from-smi", "tests/preflight/smi/titan-rtx.q.xml"]
     for _ in range(2):
-        execute(smi)
+        run_command_line(smi)
         assert "HEAL012" in capsys.readouterr().out
     result = replace(fleet(3), findings=(OFF,))
     for verbose, shown in ((False, True), (False, False), (True, True)):
@@ -102,7 +102,7 @@ def test_reports_of_hosts_leave_it_out_and_reports_of_files_do_not(
         )
         assert ("INFO      HEAL012" in text) == shown
     monkeypatch.setenv("PET_NNODES", "2")  # ENV005: a setting of another launch
-    execute(["preflight", "--gpus", "none"])
+    run_command_line(["preflight", "--gpus", "none"])
     assert "ENV005" in capsys.readouterr().out
     kept = json.loads((tmp_path / "gpulaunch" / "shown-info.json").read_text())
     assert {key.split()[0] for key in kept} == {"titan", "localhost"}

@@ -19,7 +19,7 @@ from launcher.errors import HostError
 from launcher.local import fanout_places
 from launcher.remote import fanout as module
 from launcher.remote.fanout import fanout
-from launcher.runs.search import search
+from launcher.runs.search import search_all
 from launcher.top.fleet import Fleet
 from launcher.transports import open_endpoint
 from launcher.transports.base import Connection, Endpoint, OpenOptions
@@ -366,7 +366,7 @@ def test_hosts_that_wait_without_a_thread_wait_their_turn_where_descriptors_run_
 
 
 def _list_runs(entries: list[HostEntry], opener: Callable[[HostEntry], Connection]) -> list[str]:
-    return [error.detail for error in search(entries, opener, width=4).errors.values()]
+    return [error.detail for error in search_all(entries, opener, width=4).errors.values()]
 
 
 def _read_once(entries: list[HostEntry], opener: Callable[[HostEntry], Connection]) -> list[str]:

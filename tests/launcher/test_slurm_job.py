@@ -7,7 +7,7 @@ from threading import Event
 
 import pytest
 
-from launcher.cli import execute
+from launcher.cli import run_command_line
 from launcher.commands import _job_hosts
 from launcher.commands._job_end import keep_first_start
 from launcher.commands._job_hosts import ask_slurm, step_python
@@ -106,9 +106,9 @@ def test_a_launch_outside_of_a_job_names_the_command_that_takes_nodes(
     Path("train.py").write_text("print(1)\n")
     Path("job.yaml").write_text("script: train.py\ngpus: none\nslurm: {nodes: 2}\n")
     hint = "this launch takes localhost; gpulaunch submit -c ./job.yaml takes nodes of Slurm\n"
-    execute(["run", "-c", "./job.yaml", "--dry-run"])
+    run_command_line(["run", "-c", "./job.yaml", "--dry-run"])
     assert hint in capsys.readouterr().err
-    execute(["run", "-c", "./job.yaml", "--dry-run", "--hosts", "localhost"])
+    run_command_line(["run", "-c", "./job.yaml", "--dry-run", "--hosts", "localhost"])
     assert hint not in capsys.readouterr().err
 
 

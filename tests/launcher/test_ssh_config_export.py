@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.cli import execute
+from launcher.cli import run_command_line
 from launcher.config.inventory import Inventory
 from launcher.config.inventory_reader import load_inventory
 from launcher.transports.ssh.config_export import export_config
@@ -95,15 +95,15 @@ def test_jump_hosts_come_along_and_circles_are_left_out(tmp_path: Path) -> None:
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "hosts.yaml").write_text("hosts:\n  a: {address: 10.0.0.1}\n  box: {via: {docker: box}}\n")
     where = ["-i", str(tmp_path / "hosts.yaml")]
-    assert execute(["ssh-config", *where]) == 0
+    assert run_command_line(["ssh-config", *where]) == 0
     printed = capsys.readouterr()
     assert printed.out.splitlines()[1:3] == ["Host a", "    HostName 10.0.0.1"]
     assert "box is left out" in printed.err
-    assert execute(["ssh-config", *where, "--json"]) == 0
+    assert run_command_line(["ssh-config", *where, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["schema"], document["config"]) == ("gpulaunch.ssh-config/1", printed.out)
     assert list(document["left_out"]) == ["box"]
-    assert execute(["ssh-config", *where, "stranger"]) == 2
+    assert run_command_line(["ssh-config", *where, "stranger"]) == 2
     told = capsys.readouterr().err
     assert "stranger: not in hosts.yaml" in told
     assert "--hosts stranger shows what to add" in told

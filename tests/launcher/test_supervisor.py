@@ -225,7 +225,7 @@ def test_a_stop_that_came_before_its_supervisor_is_obeyed(run: Driver) -> None:
 
 
 def test_a_start_is_alive_before_its_supervisor_and_a_stop_is_kept_for_that(tmp_path: Path) -> None:
-    start.fill(str(tmp_path), {"run_id": "r1", "rank_source": ""})
+    start.write_first_files(str(tmp_path), {"run_id": "r1", "rank_source": ""})
     state = read_state(str(tmp_path))
     assert (state["phase"], is_alive(state)) == ("starting", True)
     assert not request_stop(str(tmp_path), StopRequest("stopped by ada@pc", 1.0))

@@ -8,7 +8,7 @@ import pytest
 
 from launcher.errors import SyncFailed
 from launcher.onhost import answer
-from launcher.onhost.sync.install import copy
+from launcher.onhost.sync.install import copy_entry
 from launcher.onhost.sync.lock import read_boot_id, remove_stale, take_lock
 from launcher.onhost.sync.safe_dir import SafeDirectory
 from launcher.onhost.sync.staging import remove_tree
@@ -94,7 +94,7 @@ def test_what_a_sync_of_another_host_is_bringing_is_not_swept(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    "work", [lambda here, to: copy(f"{here}/train.py", to), lambda here, _: remove_tree(str(here))]
+    "work", [lambda here, to: copy_entry(f"{here}/train.py", to), lambda here, _: remove_tree(str(here))]
 )
 def test_a_host_says_that_it_copies_or_sweeps(
     here: Path,

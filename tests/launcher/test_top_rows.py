@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from launcher.cli import execute
+from launcher.cli import run_command_line
 from launcher.exit_codes import ExitCode
 from launcher.terminal.cell_width import measure_width, paint_line
 from launcher.top.frame import calculate_table_height, render_frame, render_text_page, wrap_help
 from launcher.top.full_screen import decode_keys
-from launcher.top.key_actions import HELP, Position, apply_key, settle
+from launcher.top.key_actions import HELP, Position, apply_key, settle_position
 from launcher.top.row_order import RowOptions, build_rows, count_totals
 from launcher.top.table import Line, render_gpu_table, render_run_table
 from preflight.leftovers.classify import ProcessClass
@@ -132,7 +132,7 @@ def test_no_line_is_wider_than_the_window_and_no_name_steers_the_terminal(width:
     view = fleet(*hosts, runs=runs)
     rows = build_rows(view, RowOptions())
     for height in (1, 3, 12, 50):
-        position = settle(Position(), rows, calculate_table_height(height, 1))
+        position = settle_position(Position(), rows, calculate_table_height(height, 1))
         lines = render_frame(view, rows, position, (width, height), message=HOSTILE)
         assert len(lines) <= height
         for colour in (True, False):
@@ -165,10 +165,10 @@ def test_runs_are_listed_with_step_loss_and_eta() -> None:
 
 def test_keys_choose_scroll_filter_open_and_act() -> None:
     rows = build_rows(VIEW, RowOptions())
-    position = settle(Position(), rows, 3)
+    position = settle_position(Position(), rows, 3)
     assert position.selected == ("idle", -1)
     position, _ = apply_key(position, "end", rows, 3)
-    position = settle(position, rows, 3)
+    position = settle_position(position, rows, 3)
     assert (position.selected, position.offset) == (("bare", -1), 4)
     position, _ = apply_key(position, "page-up", rows, 3)
     assert position.selected == ("mixed", 2)
@@ -196,10 +196,10 @@ def test_keys_choose_scroll_filter_open_and_act() -> None:
 
 def test_the_choice_stays_with_its_gpu_and_goes_to_its_host_when_that_folds() -> None:
     unfolded = build_rows(VIEW, RowOptions(unfolded=frozenset({"idle"})))
-    position = settle(Position(selected=("idle", 1)), unfolded, 9)
+    position = settle_position(Position(selected=("idle", 1)), unfolded, 9)
     assert position.selected == ("idle", 1)
-    assert settle(position, build_rows(VIEW, RowOptions()), 9).selected == ("idle", -1)
-    assert settle(Position(selected=("gone", 0)), (), 9).selected == ("gone", 0)
+    assert settle_position(position, build_rows(VIEW, RowOptions()), 9).selected == ("idle", -1)
+    assert settle_position(Position(selected=("gone", 0)), (), 9).selected == ("gone", 0)
 
 
 def test_a_narrow_window_keeps_whole_words_and_the_way_to_help() -> None:
@@ -212,11 +212,11 @@ def test_a_narrow_window_keeps_whole_words_and_the_way_to_help() -> None:
 def test_a_filter_that_fits_nothing_says_so_and_opens_nothing() -> None:
     """A line chosen before is not on the screen, so no key may act on it."""
     idle = fleet(IDLE)
-    before = settle(Position(), build_rows(idle, RowOptions()), 9)
+    before = settle_position(Position(), build_rows(idle, RowOptions()), 9)
     position, _ = apply_key(before, "m", build_rows(idle, before.options), 9)
     rows = build_rows(idle, position.options)
     assert "no such GPU: Escape shows all" in text(render_frame(idle, rows, position, (80, 20)))[1]
-    assert apply_key(settle(position, rows, 9), "enter", rows, 9)[0].page == "table"
+    assert apply_key(settle_position(position, rows, 9), "enter", rows, 9)[0].page == "table"
 
 
 @pytest.mark.parametrize("width", [40, 59, 80])
@@ -257,6 +257,6 @@ def test_one_fix_of_several_lost_hosts_is_one_line(
             ports[name] = {"port": mute.getsockname()[1]}
         hosts = {"defaults": {"address": "127.0.0.1", "user": "ada"}, "hosts": ports}
         Path("hosts.yaml").write_text(json.dumps(hosts))
-        assert execute(["top", "--once", "n[1-3]"]) == ExitCode.UNREACHABLE
+        assert run_command_line(["top", "--once", "n[1-3]"]) == ExitCode.UNREACHABLE
     lines = capsys.readouterr().err.splitlines()
     assert [line.partition(" fix: ")[0] for line in lines] == ["n[1-3]:"]

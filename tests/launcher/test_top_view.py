@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.cli import execute
+from launcher.cli import run_command_line
 from launcher.commands import top
 from launcher.config.inventory import HostEntry
 from launcher.errors import AgentProtocolError, ConnectionTimedOut
@@ -88,7 +88,7 @@ def test_the_exit_code_says_whether_what_was_named_answered(
     monkeypatch.setattr(top, "_entries", lambda *_: ())
     monkeypatch.setattr(Fleet, "collect_once", lambda _: None)
     monkeypatch.setattr(Fleet, "view", lambda _: FleetView(0.0, hosts, ()))
-    assert execute(["top", "--once", *words]) == code
+    assert run_command_line(["top", "--once", *words]) == code
 
 
 def test_holders_have_the_classes_of_clean_zombies() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from launcher.cli import cli, execute
+from launcher.cli import cli, run_command_line
 from launcher.commands._argv import is_text
 from launcher.config.command_config import read_command
 
@@ -232,7 +232,7 @@ from launcher.config.command_config import read_command
 def test_a_wrong_command_line_is_two_lines(
     capsys: pytest.CaptureFixture[str], words: str, message: str | None, fix: str | None
 ) -> None:
-    code = execute(words.split(" "))
+    code = run_command_line(words.split(" "))
     lines = capsys.readouterr().err.splitlines()
     assert (code, len(lines)) == ((2, 2) if message else (code, len(lines)))
     assert not any("\x1b" in line for line in lines)
@@ -258,7 +258,7 @@ def test_ssh_is_answered_with_the_command_that_reaches_the_host_of_hosts_yaml(
         (["exec", "@g", "--", "ls", "a b"], f"{clush} 'n[01-02]' {shlex.quote(shlex.join(['ls', 'a b']))}\n"),
         (["ssh", "n[01-03]"], f"{clush} 'n[01-03]' COMMAND\n"),
     ):
-        assert execute(words) == 2
+        assert run_command_line(words) == 2
         assert fix in capsys.readouterr().err
 
 
@@ -274,9 +274,9 @@ def test_completion_is_answered_with_the_line_for_the_users_shell(
     shell: str, line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SHELL", shell)
-    assert execute(["install-completion"]) == 2
+    assert run_command_line(["install-completion"]) == 2
     assert f"fix: {line}\n" in capsys.readouterr().err
-    assert execute(["completion", "fish"]) == 2
+    assert run_command_line(["completion", "fish"]) == 2
     assert "fix: _GPULAUNCH_COMPLETE=fish_source gpulaunch | source\n" in capsys.readouterr().err
 
 
@@ -293,12 +293,12 @@ def test_empty_words_that_are_the_scripts_or_a_keys_are_no_empty_option(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)  # without a.py: the error that ends this is another one
-    assert execute(words) == 2
+    assert run_command_line(words) == 2
     assert "expected a value" not in capsys.readouterr().err
 
 
 def test_a_wrong_command_line_is_one_document_with_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert execute(["ps", "--json", "--parallel", "many"]) == 2
+    assert run_command_line(["ps", "--json", "--parallel", "many"]) == 2
     error = json.loads(capsys.readouterr().out)["error"]
     assert (error["code"], error["fix"]) == ("usage", "gpulaunch ps --help")
     assert error["message"].startswith("--parallel: expected a whole number")
@@ -312,7 +312,7 @@ def test_what_is_given_to_submit_becomes_a_run_config_first(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path(script).touch()
-    assert execute(["submit", script]) == 2
+    assert run_command_line(["submit", script]) == 2
     assert capsys.readouterr().err.splitlines()[1].startswith(f"  fix: {fix}")
 
 
@@ -322,7 +322,7 @@ def test_a_job_reads_the_inventory_that_submit_was_given(
     monkeypatch.chdir(tmp_path)
     Path("nodes.yaml").write_text("hosts: {n1: {}}")
     Path("a.yaml").write_text("{script: a.py, slurm: {nodes: 2}}")
-    assert execute(["submit", "-c", "./a.yaml", "--dry-run", "-i", "nodes.yaml"]) == 0
+    assert run_command_line(["submit", "-c", "./a.yaml", "--dry-run", "-i", "nodes.yaml"]) == 0
     assert "--transport srun -c ./a.yaml --inventory=nodes.yaml" in capsys.readouterr().out
 
 
@@ -350,7 +350,7 @@ def test_a_file_in_place_of_hosts_is_named_with_the_option_it_goes_after(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("hosts.yaml").write_text("hosts: {titan: {}}\n")
-    assert execute(["top", "hosts.yaml"]) == 2
+    assert run_command_line(["top", "hosts.yaml"]) == 2
     first, second = capsys.readouterr().err.splitlines()
     assert first == "error: hosts.yaml is a file, expected hosts"
     assert "-i (all -i hosts.yaml)" in second

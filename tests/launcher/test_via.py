@@ -311,11 +311,11 @@ def test_a_preflight_through_a_command_judges_what_it_reaches(
     monkeypatch.chdir(tmp_path)
     words = [sys.executable, "-IS", PIPE, "--"]
     inventory_of(config_home, **{"pod-0": {"via": words, "python": sys.executable}})
-    assert cli.execute(("preflight", "pod-0", "--json")) in (ExitCode.OK, ExitCode.NEGATIVE)
+    assert cli.run_command_line(("preflight", "pod-0", "--json")) in (ExitCode.OK, ExitCode.NEGATIVE)
     document = json.loads(capfd.readouterr().out)
     assert document["hosts"]["pod-0"]["reached"], document
     inventory_of(config_home, **{"pod-0": {"via": words, "python": "/no/such/python"}})
-    assert cli.execute(("preflight", "pod-0")) == ExitCode.NEGATIVE
+    assert cli.run_command_line(("preflight", "pod-0")) == ExitCode.NEGATIVE
     said = capfd.readouterr().out
     assert "HOST008 on pod-0: /no/such/python cannot be started" in said
 

@@ -32,11 +32,11 @@ def test_a_projects_command_does_not_run_unless_it_was_allowed(
         ("run", "--hosts", "n1", "--dry-run", "x.py"),
         ("ps", "--hosts", "n1"),
     ):
-        assert cli.execute(words) != ExitCode.OK
+        assert cli.run_command_line(words) != ExitCode.OK
         said = capfd.readouterr()
         assert shlex.join(command) in " ".join((said.out + said.err).split()), words
-    assert cli.execute(("preflight", "n1", "-i", "hosts.yaml")) == ExitCode.NEGATIVE
-    assert cli.execute(("preflight", "n2")) == ExitCode.NEGATIVE
+    assert cli.run_command_line(("preflight", "n1", "-i", "hosts.yaml")) == ExitCode.NEGATIVE
+    assert cli.run_command_line(("preflight", "n2")) == ExitCode.NEGATIVE
     output = capfd.readouterr().out
     assert "HOST017 on n2" in output
     assert "on n2.invalid, not allowed yet" in output

@@ -27,7 +27,7 @@ BARE = PrecisionSite(CodeLocation("train.py", 12), "Accelerator", "", binding=Fa
 def decide(hosts: Mapping[str, HostFacts], job: Job, script: ScriptAnalysis | None = None) -> Decision:
     """Return the precision for all ranks that the hosts give."""
     ranks = {name: map_ranks(facts, job, script) for name, facts in hosts.items()}
-    return precision.decide(hosts, job, script, ranks)
+    return precision.decide_precision(hosts, job, script, ranks)
 
 
 def on(

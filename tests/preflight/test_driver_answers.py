@@ -10,8 +10,8 @@ from preflight.probes.fact import missing
 from preflight.probes.nvidia_smi.values import (
     NOT_HELD,
     convert_value,
-    find,
-    number,
+    find_text,
+    parse_number,
     parse_smi_error,
     parse_version,
     parse_whole,
@@ -70,7 +70,7 @@ def test_the_leading_number_counts(text: str, value: int) -> None:
 @pytest.mark.parametrize("text", ["", "x1", "9" * 16, "."])
 def test_no_number_raises(text: str) -> None:
     with pytest.raises(ValueError, match=r".*"):
-        number(text)
+        parse_number(text)
 
 
 def test_a_version_has_a_dot() -> None:
@@ -81,10 +81,10 @@ def test_a_version_has_a_dot() -> None:
 
 def test_the_first_text_with_a_value_is_found() -> None:
     tree = {"a": {"b": "N/A", "c": "1"}, "d": "[N/A]", "e": {"f": {}}}
-    assert find(tree, "a/b", "a/c") == "1"
-    assert find(tree, "a/c", "a/b") == "1"
-    assert find(tree, "a/b", "d") == "N/A"
-    assert find(tree, "e/f", "a/b/c", "x") is None
+    assert find_text(tree, "a/b", "a/c") == "1"
+    assert find_text(tree, "a/c", "a/b") == "1"
+    assert find_text(tree, "a/b", "d") == "N/A"
+    assert find_text(tree, "e/f", "a/b/c", "x") is None
     assert require_all({"a": 1, "b": GONE}) == GONE
     assert require_all({"a": 1}) == {"a": 1}
 

@@ -257,7 +257,7 @@ def test_a_launch_is_on_the_cpu_only_when_every_rank_is() -> None:
         "plain": NodeRanks((RankSlot(0, None, None),), False, ()),
         "titan": NodeRanks((RankSlot(0, "GPU-titan-0", 0),), False, ()),
     }
-    assert precision.decide(hosts, Job(), None, ranks).mixed_precision == "fp16"
+    assert precision.decide_precision(hosts, Job(), None, ranks).mixed_precision == "fp16"
 
 
 def test_a_gpu_that_takes_no_part_hides_none_behind_it() -> None:

@@ -21,7 +21,7 @@ from preflight.probes.probe_runner import PARTS
 from preflight.probes.processes import table as table_module
 from preflight.probes.processes.walk import ProcessWalk
 from preflight.probes.request import list_paths, read_request
-from preflight.probes.request import resolve as absolute
+from preflight.probes.request import resolve_path as absolute
 
 GONE = missing("it hangs", "timeout")
 

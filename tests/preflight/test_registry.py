@@ -8,7 +8,7 @@ from preflight.checks.finding import Problem, Severity, name_some
 from preflight.checks.minimum_drivers import find_minimum_driver
 from preflight.checks.registry import CHECKS, host_check
 from preflight.checks.runner import check_host, list_checks_without_facts, load_checks
-from preflight.checks.versions import check_specifier, release, satisfies
+from preflight.checks.versions import check_specifier, parse_release, satisfies
 from preflight.checks.wheels import find_wheel, runs_on
 from preflight.decide.usable_gpus import select_gpus
 from preflight.errors import BadInput
@@ -119,8 +119,8 @@ def test_a_specifier_that_cannot_be_read_is_told(specifier: str) -> None:
 
 
 def test_a_release_is_its_leading_numbers() -> None:
-    assert release("2.13.0+cu130") == (2, 13, 0)
-    assert release("rocm6.2") == ()
+    assert parse_release("2.13.0+cu130") == (2, 13, 0)
+    assert parse_release("rocm6.2") == ()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from launcher.cli import execute
+from launcher.cli import run_command_line
 from launcher.commands.run import command
 from preflight.checks.script_args import (
     OWN_OPTIONS,
@@ -122,6 +122,6 @@ def test_a_job_is_not_submitted_that_would_end_at_its_arguments(
     monkeypatch.chdir(tmp_path)
     Path("train.py").write_text(_SCRIPT.format(names='"--steps"', more=""), encoding="utf-8")
     Path("job.yaml").write_text("script: train.py\nslurm: {nodes: 2}\n", encoding="utf-8")
-    assert execute(["submit", "-c", "./job.yaml", "--dry-run", "--", "--step", "2"]) == 0
-    assert execute(["submit", "-c", "./job.yaml", "--dry-run", "--", "--stepps", "2"]) == 2
+    assert run_command_line(["submit", "-c", "./job.yaml", "--dry-run", "--", "--step", "2"]) == 0
+    assert run_command_line(["submit", "-c", "./job.yaml", "--dry-run", "--", "--stepps", "2"]) == 2
     assert "fix: did you mean --steps? gpulaunch submit -c ./job.yaml -- --steps 2" in capsys.readouterr().err

@@ -22,7 +22,7 @@ from launcher.engines.command_line.shell.blocks import LEAVES
 from launcher.engines.command_line.shell.bracket_tests import Answer, Files, ends_unset
 from launcher.engines.command_line.shell.command_substitution import make_reader
 from launcher.engines.command_line.shell.commands import CommandReader
-from launcher.engines.command_line.shell.doubts import SHOWN, define, leave_out
+from launcher.engines.command_line.shell.doubts import SHOWN, define_functions, leave_out
 from launcher.engines.command_line.shell.missing_values import explain_no_values
 from launcher.engines.command_line.shell.pipelines import predict_output
 from launcher.engines.command_line.shell.replay_limits import Replays
@@ -147,7 +147,7 @@ class _Launches:
             blocks.fatal = update_error_ends(words, blocks.fatal)
             self.shell.values.is_strict = NOUNSET in blocks.fatal
         elif bodies := read_aliases(words):
-            define(self.shell, bodies)
+            define_functions(self.shell, bodies)
         elif removed := read_removed(self.shell.functions, words):
             self.shell.functions = {
                 name: text for name, text in self.shell.functions.items() if name not in removed

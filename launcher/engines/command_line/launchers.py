@@ -143,7 +143,7 @@ def _shown(line: CommandLine, start: int) -> str:
 
 
 def _read_python(line: CommandLine, start: int) -> ParsedCommand:
-    at, env, kind = python_options.read(line.words, start)
+    at, env, kind = python_options.read_options(line.words, start)
     for name, value in env.items():
         line.env.setdefault(name, value)
     if at >= len(line.words):

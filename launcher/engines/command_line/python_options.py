@@ -40,7 +40,7 @@ _REFUSED = {
 }
 
 
-def read(words: Sequence[Word], start: int) -> tuple[int, dict[str, str], ProgramKind]:
+def read_options(words: Sequence[Word], start: int) -> tuple[int, dict[str, str], ProgramKind]:
     """Return where the program of `python ...` is, variables and its kind. Raises CommandRefused."""
     env: dict[str, str] = {}
     at = start + 1

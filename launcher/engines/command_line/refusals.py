@@ -41,7 +41,7 @@ def explain_absent(words: tuple[Word, ...], folder: str) -> CommandRefused:
     )
 
 
-def set_again(name: str) -> CommandRefused:
+def explain_readonly(name: str) -> CommandRefused:
     """Return the error for a second value of a variable of `readonly`, which stops a shell or is ignored."""
     return CommandRefused(
         f"{name} is readonly, and the text sets it again", "take readonly or one of the values out"

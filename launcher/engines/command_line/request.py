@@ -107,7 +107,7 @@ def _number(one: FoundOption) -> Mapping[str, Any]:
     if option.sets == "main_port":
         return {"main_port": values.parse_port(name, text) or None}
     if option.sets in _COUNTS:  # -1 of DeepSpeed and Fabric: all
-        return {option.sets: None if text.strip() == "-1" else values.count(name, text)}
+        return {option.sets: None if text.strip() == "-1" else values.parse_count(name, text)}
     if option.sets == "node_rank" and text.strip() == "-1":  # DeepSpeed's default
         return {}
     is_signed = values.is_number(text.strip().removeprefix("-"))
@@ -121,7 +121,7 @@ def _devices(name: str, text: str) -> Mapping[str, Any]:
         return {"per_node": "auto"}
     if "," in text:
         return {"gpus": values.parse_gpus(name, text.strip().removeprefix("[").removesuffix("]").rstrip(","))}
-    return {"per_node": values.count(name, text)}
+    return {"per_node": values.parse_count(name, text)}
 
 
 def check_counts(request: Request) -> Request:

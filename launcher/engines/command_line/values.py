@@ -29,7 +29,7 @@ def parse_whole(name: str, text: str) -> int:
     return int(text)
 
 
-def count(name: str, text: str) -> int:
+def parse_count(name: str, text: str) -> int:
     """Return an int of at least 1."""
     value = parse_whole(name, text)
     if value < 1:
@@ -48,12 +48,12 @@ def parse_port(name: str, text: str) -> int:
 def parse_nodes(name: str, text: str) -> int:
     """Return a number of nodes from `N` or `N:N` (torchrun) or `N-N` (srun); elastic ranges are refused."""
     low, mark, high = text.partition(":" if ":" in text else "-")
-    if mark and count(name, low) != count(name, high):
+    if mark and parse_count(name, low) != parse_count(name, high):
         raise CommandRefused(
             f"{name} {text} is an elastic launch of {low} to {high} nodes; the world of a run is fixed",
             _ELASTIC_FIX,
         )
-    return count(name, low)
+    return parse_count(name, low)
 
 
 def parse_per_node(name: str, text: str) -> PerNode:
@@ -66,7 +66,7 @@ def parse_per_node(name: str, text: str) -> PerNode:
             f"{name} is {text!r}, and takes a number, gpu, cpu or auto",
             f"leave {name} out for one on each GPU",
         )
-    return count(name, text)
+    return parse_count(name, text)
 
 
 def parse_gpus(name: str, text: str) -> tuple[int | str, ...] | None:
@@ -176,7 +176,7 @@ def parse_rendezvous_timeout(name: str, text: str) -> int | None:
     """Return the timeout in seconds that `k=v,k=v` of --rdzv_conf gives, None when it gives none."""
     pairs = dict(_pair(name, part) for part in text.split(",") if part.strip())
     value = pairs.get("timeout", pairs.get("join_timeout"))
-    return None if value is None else count(f"timeout of {name}", value)
+    return None if value is None else parse_count(f"timeout of {name}", value)
 
 
 def check_backend(name: str, text: str) -> None:

@@ -35,7 +35,7 @@ class Observer:
                 self._process.stdin.write(b"%s %r\n" % (step.encode(), limit_s))
 
 
-def observe(run_dir: str, rank: int, pid: int, source: int = 0) -> None:
+def observe_deadlines(run_dir: str, rank: int, pid: int, source: int = 0) -> None:
     """Read deadlines from a descriptor until its end; report the rank that misses one without a report."""
     reporter, step, until, rest = Reporter(run_dir, rank), "", float("inf"), b""
     while True:

@@ -25,7 +25,7 @@ from .rank_exit import STOP_EXIT
 from .rank_guard import Guard
 
 
-def prepare(place: GuardContext, tools: RankServices) -> Guard | None:
+def prepare_guard(place: GuardContext, tools: RankServices) -> Guard | None:
     """Set up the guard or rehearsal of the environment. Raises OSError when none can be made safe."""
     policy = os.environ.get("GPULAUNCH_GUARD", "off")
     steps = int(os.environ.get("GPULAUNCH_REHEARSE", "") or 0)

@@ -70,10 +70,10 @@ def hook_scalers(
             training.has_scaler = True
             notes.take_unscaled(args[1] if len(args) > 1 else kwargs["outputs"])
 
-    patch(scaler, "_unscale_grads_", safety, before=before_unscale)
+    patch_method(scaler, "_unscale_grads_", safety, before=before_unscale)
     _listen_to_scaled_steps(scaler, safety, training, scaling)
-    patch(scaler, "update", safety, after=after_update)
-    patch(scaler, "scale", safety, before=before_scale)
+    patch_method(scaler, "update", safety, after=after_update)
+    patch_method(scaler, "scale", safety, before=before_scale)
 
 
 def _listen_to_scaled_steps(
@@ -124,7 +124,7 @@ def hook_backward(torch: Any, safety: SafeCaller, notes: LossMonitor, policy: Sa
     torch.Tensor.backward = functools.update_wrapper(backward, original)
 
 
-def patch(
+def patch_method(
     owner: Any, name: str, safety: SafeCaller, before: Look | None = None, after: Look | None = None
 ) -> None:
     """Wrap a method so that the guard is called before or after each call of it."""

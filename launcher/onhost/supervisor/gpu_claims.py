@@ -56,11 +56,11 @@ def acquire_claims(spec: dict[str, Any]) -> tuple[dict[str, int], str]:
 def release_claims(claims: dict[str, int]) -> None:
     """Release the claims."""
     for path, fd in claims.items():
-        release(path, fd)
+        release_file(path, fd)
     claims.clear()
 
 
-def release(path: str, fd: int) -> None:
+def release_file(path: str, fd: int) -> None:
     """Remove a file of `make_locked`, and let go of its lock."""
     with contextlib.suppress(OSError):
         os.unlink(path)
@@ -87,16 +87,16 @@ def make_locked(start: str, document: dict[str, Any]) -> tuple[str, int]:
     path = start + os.urandom(6).hex()
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        lock(fd)
+        lock_claim(fd)
         os.write(fd, json.dumps(document).encode())
         os.fchmod(fd, 0o644)  # its last change
     except BaseException:
-        release(path, fd)
+        release_file(path, fd)
         raise
     return path, fd
 
 
-def lock(fd: int) -> None:
+def lock_claim(fd: int) -> None:
     """Lock one of the run's own claims while its descriptor, or a copy of that, is open. Raises OSError."""
     fcntl.fcntl(fd, OFD_SETLK, struct.pack(FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
 

@@ -141,7 +141,7 @@ def open_order(document: dict[str, Any]) -> int:
     return os.open("/proc/%d/fd/%d" % (document["keeper"][0], document["order_fd"]), os.O_RDWR | os.O_CLOEXEC)
 
 
-def succeed(before: str, run_dir: str) -> bool:
+def note_successor(before: str, run_dir: str) -> bool:
     """Note at the start before that this one follows it; return False where it may not."""
     run_id = os.path.basename(run_dir)
     with contextlib.suppress(OSError):

@@ -96,7 +96,7 @@ def signal_all(alive: dict[int, int], number: int) -> None:
             send_signal(pid, ticks, signal.SIGCONT)  # a stopped process handles no other signal
 
 
-def reap() -> Iterator[tuple[int, int]]:
+def reap_children() -> Iterator[tuple[int, int]]:
     """Yield (pid, exit code) of every child that has ended; negative: ended by that signal."""
     while True:
         try:

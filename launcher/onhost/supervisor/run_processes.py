@@ -6,7 +6,7 @@ import time
 
 from ..procfs import list_descendants, read_every_stat, read_stat
 from ..run_cgroup import Cgroup
-from .processes import mark_of, read_own_namespaces, reap, send_signal
+from .processes import mark_of, read_own_namespaces, reap_children, send_signal
 from .run_dir import read_state
 
 KILL_WAIT_S = 15.0  # a process in state D may never go; it is reported instead of waited for
@@ -66,7 +66,7 @@ def end_all(run_dir: str, spare: set[int], group: Cgroup | None = None) -> list[
         group.kill()
     while True:
         alive = find_run_processes(run_dir, spare, group)
-        for _ in reap():
+        for _ in reap_children():
             pass
         if not alive or time.monotonic() > give_up:
             if group is not None:

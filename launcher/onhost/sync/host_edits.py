@@ -4,7 +4,7 @@ import os
 from contextlib import suppress
 
 from .errors import SyncRefused
-from .install import copy
+from .install import copy_entry
 from .target_state import TargetState
 
 
@@ -18,7 +18,7 @@ def back_up_file(here: TargetState, path: str, kept_in: str) -> bool:
     os.makedirs(os.path.dirname(flat), exist_ok=True)
     if current == "?":
         raise SyncRefused("%s in %s is not a regular file" % (path, root), "move it away on the host")
-    copy(os.path.join(root, path), flat)
+    copy_entry(os.path.join(root, path), flat)
     return True
 
 

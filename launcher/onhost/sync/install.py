@@ -11,7 +11,7 @@ from .staging import Staging
 from .target_state import TargetState
 
 
-def install(here: TargetState, incoming: Staging, index: int, path: str) -> None:
+def install_entry(here: TargetState, incoming: Staging, index: int, path: str) -> None:
     """Install one entry. Raises OSError with its path, and SyncRefused where it has changed since."""
     parts = path.split("/")
     try:
@@ -36,7 +36,7 @@ def install_on_other_disk(incoming: Staging, index: int, name: str, fd: int) -> 
     beside = "%s.%s" % (name[:100], incoming.nonce)
     source = os.path.join(incoming.path, str(index))
     try:
-        copy(source, "/proc/self/fd/%d/%s" % (fd, beside))
+        copy_entry(source, "/proc/self/fd/%d/%s" % (fd, beside))
         os.rename(beside, name, src_dir_fd=fd, dst_dir_fd=fd)
     except BaseException:
         with suppress(OSError):
@@ -44,7 +44,7 @@ def install_on_other_disk(incoming: Staging, index: int, name: str, fd: int) -> 
         raise
 
 
-def copy(source: str, target: str) -> None:
+def copy_entry(source: str, target: str) -> None:
     """Copy a file or a link with its mode and times."""
     import shutil  # 5 ms, and few syncs copy
 

@@ -33,7 +33,7 @@ from typing import BinaryIO
 from ..answer import print_answer
 from .errors import SyncRefused, describe_os_error
 from .live_runs import list_live_runs
-from .protocol import read_exactly, request
+from .protocol import read_exactly, read_request
 from .session import ReceiveSession, SyncSession
 from .target_state import TreeEntry
 
@@ -42,7 +42,7 @@ def serve(receiver: ReceiveSession, stream: BinaryIO) -> None:
     """Answer until stdin ends."""
     sync: SyncSession | None = None
     while True:
-        header = request(stream)
+        header = read_request(stream)
         if "nonces" in header:
             print_answer({"seen": receiver.seen(header["nonces"])})
         elif "stamps" in header:
@@ -80,7 +80,7 @@ def main() -> int:
     stream = sys.stdin.buffer
     target = "the directory"
     try:
-        header = request(stream)
+        header = read_request(stream)
         target = str(header["target"])
         with closing(ReceiveSession(target, str(header["nonce"]))) as receiver:
             print_answer({"root": receiver.directory.root, "rsync": find_in_path("rsync")})

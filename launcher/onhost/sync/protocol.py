@@ -10,7 +10,7 @@ MAX_LINE = 1 << 20
 MAX_CHUNK = 8 << 20
 
 
-def request(stream: BinaryIO) -> dict[str, Any]:
+def read_request(stream: BinaryIO) -> dict[str, Any]:
     """Return the next line of stdin. Raises EOFError at its end."""
     line = stream.readline(MAX_LINE)
     if not line.endswith(b"\n"):

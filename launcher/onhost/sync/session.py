@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 
 from .errors import SyncRefused
 from .host_edits import back_up_file, drop_stale, list_stale
-from .install import install, set_mode
+from .install import install_entry, set_mode
 from .lock import read_boot_id, remove_stale, take_lock
 from .safe_dir import STATE, SafeDirectory, split_path
 from .staging import Staging
@@ -115,7 +115,7 @@ class SyncSession:
             here.record.save()
         here.directory.note("tree.sha256", hash_tree(self._entries).encode())
         for index, entry in needed:
-            install(here, self._incoming, index, entry.path)
+            install_entry(here, self._incoming, index, entry.path)
         for path, mode, found in here.modes:
             set_mode(here, path, mode, found)
         dropped = drop_stale(here, self._paths(), delete=self._delete)

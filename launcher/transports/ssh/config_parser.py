@@ -72,7 +72,7 @@ class _Lookup:
         return lines[0].text if lines else ""
 
 
-def lookup(path: Path | None, name: str, user: str = "") -> dict[str, list[ConfigLine]]:
+def find_directives(path: Path | None, name: str, user: str = "") -> dict[str, list[ConfigLine]]:
     """Return the directives that apply to `name`: for each key its lines, the effective one first.
 
     `path` None reads the user's file and then the system's; files that do not exist say nothing, but a `path`

@@ -133,7 +133,7 @@ class SshOpener:
         """Verify the host's key; ask about a new one at a terminal. Raises _NewKeyAccepted after a yes."""
         accept_new = self._options.accept_new_host_keys or endpoint.new_host_keys in ("accept", "unchecked")
         try:
-            host_keys.verify(endpoint, known, key, accept_new=accept_new)
+            host_keys.verify_key(endpoint, known, key, accept_new=accept_new)
         except host_keys.NewHostKey:
             if self._ring.took(endpoint, key):
                 return
@@ -142,7 +142,7 @@ class SshOpener:
                 raise
             if not self._ring.takes_new_key(endpoint, key, confirm):
                 raise
-            host_keys.verify(endpoint, host_keys.read_known_keys(endpoint), key, accept_new=True)
+            host_keys.verify_key(endpoint, host_keys.read_known_keys(endpoint), key, accept_new=True)
             raise _NewKeyAccepted from None
 
     def _handshake(self, endpoint: Endpoint, wire: SshTransport) -> SshTransport:

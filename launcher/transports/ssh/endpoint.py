@@ -34,7 +34,7 @@ from launcher.text import one_line
 from launcher.transports import open_endpoint
 from launcher.transports.base import Connection, Endpoint, NewHostKeys, OpenOptions
 from launcher.transports.command_consent import is_users_own
-from launcher.transports.ssh.config_parser import ConfigLine, list_host_names, lookup
+from launcher.transports.ssh.config_parser import ConfigLine, find_directives, list_host_names
 from launcher.transports.ssh.config_values import Tokens, parse_seconds
 from launcher.transports.ssh.ssh_command import list_ssh_words
 
@@ -132,7 +132,7 @@ def _name_fix(name: str, inventory: Inventory, ssh_config: Path | None) -> str:
     if near != name:
         is_listed = near == ALL or near in inventory.hosts or near in inventory.groups
         return near and f'did you mean "{near}" of {"hosts.yaml" if is_listed else "your ssh_config"}?'
-    known = lookup(ssh_config, name)
+    known = find_directives(ssh_config, name)
     if "hostname" in known:
         return f"correct HostName in {known['hostname'][0].where}"
     for key, lines in known.items():
@@ -179,7 +179,7 @@ def _endpoint(
     if problem:  # before ssh_config is read: its Match exec gives the name to a shell
         raise ConfigError(problem)
     alias = entry.alias or entry.name
-    values = lookup(ssh_config, alias, entry.user)
+    values = find_directives(ssh_config, alias, entry.user)
     port = entry.port or _number(values, "port", 22, 65535)
     user = entry.user or _text(values, "user") or read_login_name()
     host = _text(values, "hostname")

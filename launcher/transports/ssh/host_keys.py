@@ -16,7 +16,7 @@ _ALGORITHMS = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
 
 def read_known_keys(endpoint: Endpoint) -> known_hosts.HostKeys:
     """Return what the endpoint's known_hosts files hold for it."""
-    return known_hosts.lookup(_files(endpoint), lookup_name(endpoint), _lookup_port(endpoint))
+    return known_hosts.find_keys(_files(endpoint), lookup_name(endpoint), _lookup_port(endpoint))
 
 
 def prefer_known_key_types(transport: SshTransport, known: known_hosts.HostKeys) -> None:
@@ -46,7 +46,9 @@ def render_question(endpoint: Endpoint, key: paramiko.PKey) -> tuple[str, ...]:
     )
 
 
-def verify(endpoint: Endpoint, known: known_hosts.HostKeys, key: paramiko.PKey, *, accept_new: bool) -> None:
+def verify_key(
+    endpoint: Endpoint, known: known_hosts.HostKeys, key: paramiko.PKey, *, accept_new: bool
+) -> None:
     """Return if the key is known, signed by an authority that is, or new and accepted (then it is saved).
 
     Raises HostKeyUnknown with the fingerprint and the command that accepts it (NewHostKey where that helps),
@@ -69,7 +71,7 @@ def verify(endpoint: Endpoint, known: known_hosts.HostKeys, key: paramiko.PKey, 
         name = known_hosts.choose_entry_name(
             lookup_name(endpoint), _lookup_port(endpoint), hashed=endpoint.hash_known_hosts
         )
-        known_hosts.save(file, name, key.get_name(), blob)
+        known_hosts.save_key(file, name, key.get_name(), blob)
     except OSError as failure:
         message = f"its new host key cannot be saved in {file}: {failure.strerror}"
         fix = "make it writable, or name another file: UserKnownHostsFile in ~/.ssh/config"

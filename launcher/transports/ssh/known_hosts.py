@@ -81,7 +81,7 @@ def fingerprint(blob: bytes) -> str:
     return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
 
 
-def lookup(files: Iterable[str], address: str, port: int) -> HostKeys:
+def find_keys(files: Iterable[str], address: str, port: int) -> HostKeys:
     """Return what the files say about a host. Files that do not exist or cannot be read say nothing."""
     names = list_host_names(address, port)
     home = os.environ.get("HOME", "")
@@ -123,7 +123,7 @@ def choose_entry_name(address: str, port: int, *, hashed: bool) -> str:
     return "|1|" + "|".join(base64.b64encode(part).decode() for part in (salt, _hash(salt, name)))
 
 
-def save(file: str, name: str, kind: str, blob: bytes) -> None:
+def save_key(file: str, name: str, kind: str, blob: bytes) -> None:
     """Append a key. Raises OSError."""
     path = expand_home(file)
     with _append_lock:

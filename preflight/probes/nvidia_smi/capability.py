@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from ..fact import Json, missing
-from .values import find
+from .values import find_text
 
 _ARCHITECTURES = {"hopper": (9, 0), "ada lovelace": (8, 9), "turing": (7, 5)}
 _CAPABILITIES = (
@@ -36,14 +36,14 @@ _CUT = "..."
 
 def find_capability(gpu: Json, name: Any) -> Any:
     """Return the compute capability out of the tree where it holds it, else by name, else by architecture."""
-    printed = find(gpu, "compute_capability", "compute_cap", "cuda_compute_capability")
+    printed = find_text(gpu, "compute_capability", "compute_cap", "cuda_compute_capability")
     match = re.fullmatch(r"(\d{1,2})\.(\d)", printed or "")
     if match:
         return [int(match.group(1)), int(match.group(2))]
     by_name = _by_name(name) if isinstance(name, str) else None
     if by_name is not None:
         return list(by_name)
-    known = _ARCHITECTURES.get((find(gpu, "product_architecture") or "").lower())
+    known = _ARCHITECTURES.get((find_text(gpu, "product_architecture") or "").lower())
     return (
         list(known)
         if known

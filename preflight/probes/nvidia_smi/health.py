@@ -9,7 +9,7 @@ from ..gpu_enums import THROTTLE
 from .values import (
     NOT_HELD,
     convert_value,
-    find,
+    find_text,
     find_value,
     parse_whole,
     parse_yes,
@@ -26,7 +26,7 @@ def parse_ecc(gpu: Json) -> Any:
         if not isinstance(group, dict):
             return NOT_HELD
         keys = [key for key in group if re.match(r"[sd]ram_%s" % word, key) and isinstance(group[key], str)]
-        old_total = find(group, old + "/total")
+        old_total = find_text(group, old + "/total")
         texts = [group[key] for key in keys] or ([old_total] if old_total is not None else [])
         values = [convert_value(text, parse_whole) for text in texts]
         known = [value for value in values if isinstance(value, int)]
@@ -105,7 +105,7 @@ _BELOW = ("sync_boost", "unknown")
 ASKED = "@asked"  # key of a group of which only some reasons were asked for
 
 
-def throttle(gpu: Json) -> Any:
+def parse_throttle(gpu: Json) -> Any:
     """Return the active reasons for lower clocks."""
     group = gpu.get("clocks_event_reasons", gpu.get("clocks_throttle_reasons"))
     if not isinstance(group, dict):
@@ -125,12 +125,12 @@ def throttle(gpu: Json) -> Any:
 
 def parse_recovery(gpu: Json) -> Any:
     """Return the recovery action; before driver 570 only that a reset is required can be said."""
-    text = find(gpu, "gpu_recovery_action")
+    text = find_text(gpu, "gpu_recovery_action")
     if text is not None:
         return convert_value(text, _action)
-    if find(gpu, "gpu_reset_status/reset_required") == "Yes":
+    if find_text(gpu, "gpu_reset_status/reset_required") == "Yes":
         return "gpu_reset"
-    if find(gpu, "gpu_reset_status/drain_and_reset_recommended") == "Yes":
+    if find_text(gpu, "gpu_reset_status/drain_and_reset_recommended") == "Yes":
         return "drain_and_reset"
     return NOT_HELD
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ..fact import Json
-from .values import NOT_HELD, convert_value, find, find_value, parse_whole, reject_wording
+from .values import NOT_HELD, convert_value, find_text, find_value, parse_whole, reject_wording
 
 _MPS_SERVER = "nvidia-cuda-mps-server"
 _LEAST_OF_MPS = "nvidia-cuda-"
@@ -27,7 +27,7 @@ def parse_processes(gpu: Json) -> Any:
             continue
         used = find_value(process, parse_whole, "used_memory", "used_gpu_memory")
         name = find_value(process, str, "process_name", "name")
-        letters = find(process, "type")
+        letters = find_text(process, "type")
         kind = _kind(
             letters if isinstance(letters, str) and set("CGM+") >= set(letters) > set() else "C", used, name
         )

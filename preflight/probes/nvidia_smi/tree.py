@@ -7,14 +7,14 @@ from ..fact import Json, missing
 from ..gpu_enums import COMPUTE_MODES, NO_RESERVE
 from ..pci import format_bus_id
 from .capability import find_capability
-from .health import parse_ecc, parse_recovery, parse_remap, parse_retired_pages, throttle
+from .health import parse_ecc, parse_recovery, parse_remap, parse_retired_pages, parse_throttle
 from .processes import parse_processes
 from .values import (
     CUT,
     NOT_HELD,
-    find,
+    find_text,
     find_value,
-    number,
+    parse_number,
     parse_percent,
     parse_version,
     parse_whole,
@@ -71,11 +71,11 @@ def parse_gpu(gpu: Json, index: int) -> Json:
         "retired_pages": parse_retired_pages(gpu),
         "temperature_c": find_value(gpu, parse_whole, "temperature/gpu_temp", "temperature/gpu_current_temp"),
         "temperature_slowdown_c": _slowdown_temperature(gpu),
-        "throttle": throttle(gpu),
-        "power_w": find_value(gpu, number, *_POWER_DRAWS),
+        "throttle": parse_throttle(gpu),
+        "power_w": find_value(gpu, parse_number, *_POWER_DRAWS),
         "power_limit_w": find_value(
             gpu,
-            number,
+            parse_number,
             "gpu_power_readings/current_power_limit",
             "gpu_power_readings/gpu_ceiling_power_limit/current_power_limit",
             "power_readings/enforced_power_limit",
@@ -125,8 +125,8 @@ def _mig_enabled(gpu: Json) -> Any:
     later = find_value(gpu, parse_yes, "mig_mode/pending_mig", "mig_mode/pending")
     if now is False and later is True:
         return missing("MIG is off, and is pending to be on after the next reset of the GPU")
-    is_lost = later == NOT_HELD and find(gpu, "mig_mode/current_mig") is not None  # XML has both
-    if now is False and (is_lost or find(gpu, "mig_mode/pending") == CUT):
+    is_lost = later == NOT_HELD and find_text(gpu, "mig_mode/current_mig") is not None  # XML has both
+    if now is False and (is_lost or find_text(gpu, "mig_mode/pending") == CUT):
         return missing("MIG is off, and the file is cut where it says whether it will be on", "not-asked")
     return now
 
@@ -176,4 +176,4 @@ def parse_fabric(gpu: Json) -> Any:
     state = find_value(gpu, lambda text: states[text.strip().lower()], "fabric/state")
     if isinstance(state, dict):
         return state
-    return {"state": state, "status": (find(gpu, "fabric/status") or "").lower()}
+    return {"state": state, "status": (find_text(gpu, "fabric/status") or "").lower()}

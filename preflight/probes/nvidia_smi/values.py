@@ -85,7 +85,7 @@ def reject_wording(text: str) -> Json:
     return missing("nvidia-smi printed %r" % truncate(text))
 
 
-def find(tree: Any, *paths: str) -> str | None:
+def find_text(tree: Any, *paths: str) -> str | None:
     """Return the text at the first of `paths` ("a/b/c") that has one, best one with a value, else None."""
     texts = []
     for path in paths:
@@ -99,7 +99,7 @@ def find(tree: Any, *paths: str) -> str | None:
 
 def find_value(tree: Any, convert: Callable[[str], Any], *paths: str) -> Any:
     """Return the converted text at the first of `paths` that has one, or why there is no value."""
-    return convert_value(find(tree, *paths), convert)
+    return convert_value(find_text(tree, *paths), convert)
 
 
 def require_all(values: Json) -> Any:
@@ -107,7 +107,7 @@ def require_all(values: Json) -> Any:
     return next((value for value in values.values() if isinstance(value, dict)), values)
 
 
-def number(text: str) -> float:
+def parse_number(text: str) -> float:
     """Return the leading number of "81559 MiB", "38 C", "16x"; raises ValueError, for "3?1" and "3 1" too."""
     match = re.match(r"\s*(-?\d{1,15}(?:\.\d{1,15})?)(?![\d.?*#_~^]|\s+\d)", text)
     if match is None:
@@ -125,7 +125,7 @@ def parse_version(text: str) -> str:
 
 def parse_whole(text: str) -> int:
     """Return the leading whole number; raises ValueError."""
-    return int(number(text))
+    return int(parse_number(text))
 
 
 def parse_percent(text: str) -> int:

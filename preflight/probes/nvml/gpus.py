@@ -10,7 +10,7 @@ from ..fact import Emit, Json, missing
 from ..gpu_enums import COMPUTE_MODES, NO_RESERVE
 from ..pci import format_bus_id
 from .answers import decode_text, explain_nvml_error, read_nvml_fact
-from .health import read_ecc, read_recovery, read_remap, read_retired_pages, throttle
+from .health import read_ecc, read_recovery, read_remap, read_retired_pages, read_throttle
 from .library import read_driver_hint
 from .links import read_fabric, read_nvlinks, read_pcie
 from .processes import read_processes
@@ -120,7 +120,7 @@ GPU_FIELDS: tuple[tuple[str, Callable[[Any, Any], Any]], ...] = (
     ("retired_pages", read_retired_pages),
     ("temperature_c", lambda nv, gpu: int(nv.nvmlDeviceGetTemperature(gpu, 0))),
     ("temperature_slowdown_c", lambda nv, gpu: int(nv.nvmlDeviceGetTemperatureThreshold(gpu, 1))),
-    ("throttle", throttle),
+    ("throttle", read_throttle),
     ("power_w", lambda nv, gpu: nv.nvmlDeviceGetPowerUsage(gpu) / 1000.0),
     ("power_limit_w", lambda nv, gpu: nv.nvmlDeviceGetEnforcedPowerLimit(gpu) / 1000.0),
     ("clock_sm_mhz", lambda nv, gpu: int(nv.nvmlDeviceGetClockInfo(gpu, 1))),

@@ -37,7 +37,7 @@ def read_retired_pages(nv: Any, gpu: Any) -> Json:
     }
 
 
-def throttle(nv: Any, gpu: Any) -> list[str]:
+def read_throttle(nv: Any, gpu: Any) -> list[str]:
     """Return the active reasons for lower clocks."""
     try:
         mask = int(nv.nvmlDeviceGetCurrentClocksEventReasons(gpu))

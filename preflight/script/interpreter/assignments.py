@@ -26,14 +26,14 @@ from preflight.script.interpreter.values import (
 )
 
 
-def assign(it: Interpreter, target: ast.expr, value: Value) -> None:
+def assign_target(it: Interpreter, target: ast.expr, value: Value) -> None:
     """Give a target (name, attribute, item, tuple of them) a value."""
     if isinstance(target, ast.Name):
         it.bind(target.id, value)
     elif isinstance(target, (ast.Tuple, ast.List)):
         _unpack(it, target.elts, value)
     elif isinstance(target, ast.Starred):
-        assign(it, target.value, Seq((value,), open=True))
+        assign_target(it, target.value, Seq((value,), open=True))
     elif isinstance(target, ast.Attribute):
         whole = _whole_map(it.evaluate(target.value))
         if isinstance(whole, Map):  # of EasyDict and the like: an attribute is an entry
@@ -88,7 +88,7 @@ def _put_back(it: Interpreter, target: ast.expr, value: Value) -> None:
         owner = ast.Subscript(getattr(target.func, "value"), target.args[0], ast.Store())  # noqa: B009
         target = ast.copy_location(owner, target)
     if not isinstance(target, ast.Name):
-        assign(it, target, value)
+        assign_target(it, target, value)
         return
     frame: int | None = it.frame
     while frame is not None:
@@ -111,7 +111,7 @@ def _unpack(it: Interpreter, targets: list[ast.expr], value: Value) -> None:
         rows = [item.items for item in value.values if isinstance(item, Seq)]
         if all(len(row) == len(targets) for row in rows):
             for index, target in enumerate(targets):
-                assign(it, target, join(row[index] for row in rows))
+                assign_target(it, target, join(row[index] for row in rows))
             return
     star = next((at for at, target in enumerate(targets) if isinstance(target, ast.Starred)), None)
     if isinstance(value, Seq) and not value.open:
@@ -121,11 +121,11 @@ def _unpack(it: Interpreter, targets: list[ast.expr], value: Value) -> None:
             items = (*items[:star], Seq(items[star : star + spare]), *items[star + spare :])
         if len(items) == len(targets):
             for target, item in zip(targets, items, strict=True):
-                assign(it, target.value if isinstance(target, ast.Starred) else target, item)
+                assign_target(it, target.value if isinstance(target, ast.Starred) else target, item)
             return
     part = it.library.element(it, value) if isinstance(value, (Element, Unknown)) else UNKNOWN
     for target in targets:
-        assign(it, target, part)
+        assign_target(it, target, part)
 
 
 def set_attribute(it: Interpreter, owner: Value, name: str, value: Value, node: ast.expr) -> None:
@@ -191,7 +191,7 @@ def _index(owner: Seq, key: Value) -> int | None:
     return number % len(owner.items)
 
 
-def insert(it: Interpreter, target: ast.expr, owner: Seq, key: Value, value: Value) -> None:
+def insert_item(it: Interpreter, target: ast.expr, owner: Seq, key: Value, value: Value) -> None:
     """Put a value into a list that an expression names, as `list.insert` does."""
     count = len(owner.items)
     if isinstance(key, Const) and isinstance(key.value, int) and not owner.open:

@@ -4,7 +4,7 @@ import ast
 from functools import partial
 
 from preflight.script.interpreter import switches
-from preflight.script.interpreter.assignments import assign
+from preflight.script.interpreter.assignments import assign_target
 from preflight.script.interpreter.branch_conditions import (
     BY_RANK,
     MAYBE,
@@ -244,7 +244,7 @@ def _give_asked(it: Interpreter, test: ast.expr, *, known: bool) -> None:
     asked = test.operand if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) else test
     value = it.evaluate(asked) if isinstance(asked, (ast.Name, ast.Attribute)) else NONE
     if isinstance(value, Const) and isinstance(value.value, bool):
-        assign(it, asked, Const(known is not (asked is test)))
+        assign_target(it, asked, Const(known is not (asked is test)))
 
 
 def _known_places(it: Interpreter, node: ast.If | ast.IfExp) -> tuple[str, str]:

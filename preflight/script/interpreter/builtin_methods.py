@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 
 from preflight.script.bounds import MAX_TEXT
 from preflight.script.interpreter import written_files
-from preflight.script.interpreter.assignments import insert, put_back
+from preflight.script.interpreter.assignments import insert_item, put_back
 from preflight.script.interpreter.config_files import load_config
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
@@ -40,7 +40,7 @@ def call_builtin_method(it: Interpreter, owner: Value, name: str, seen: Call) ->
 def _list_method(it: Interpreter, owner: Seq, name: str, seen: Call) -> Value:
     first = seen.first
     if name == "insert" and len(seen.args) == 2 and isinstance(seen.node.func, ast.Attribute):
-        insert(it, seen.node.func.value, owner, *seen.args)
+        insert_item(it, seen.node.func.value, owner, *seen.args)
         return NONE
     if name == "append":
         _rebind(it, seen, Seq((*owner.items, first), owner.open))

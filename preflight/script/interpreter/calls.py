@@ -48,7 +48,7 @@ _SHORT = 20  # lines of a function that is followed once more within itself: it 
 _Def = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
-def define(it: Interpreter, node: _Def, decorators: tuple[Value, ...]) -> Func:
+def define_function(it: Interpreter, node: _Def, decorators: tuple[Value, ...]) -> Func:
     """Return a function that the script defines."""
     written = (*node.args.defaults, *filter(None, node.args.kw_defaults))
     defaults = {
@@ -59,7 +59,7 @@ def define(it: Interpreter, node: _Def, decorators: tuple[Value, ...]) -> Func:
     return Func(id(node), it.frame)
 
 
-def call(it: Interpreter, node: ast.Call) -> Value:
+def evaluate_call(it: Interpreter, node: ast.Call) -> Value:
     """Return what a call gives."""
     method = node.func if isinstance(node.func, ast.Attribute) else None
     name = method.attr if method else ""
@@ -81,7 +81,7 @@ def call(it: Interpreter, node: ast.Call) -> Value:
         return choices.invoke_one_of(it, func, seen)
     if name == "step" and isinstance(func, Func):
         it.library.own_step(it, func.bound, seen)
-    result = invoke(it, func, seen)
+    result = call_value(it, func, seen)
     return rank_values.mark_rank_result(it, func, seen, result)
 
 
@@ -90,7 +90,7 @@ def _is_scaled(it: Interpreter, node: ast.expr) -> bool:
     return any(isinstance(item, Map) and item.get("__scaled__") for item in list_values(it.evaluate(node)))
 
 
-def invoke(it: Interpreter, func: Value, seen: "Call") -> Value:
+def call_value(it: Interpreter, func: Value, seen: "Call") -> Value:
     """Call a value."""
     return _INVOKE.get(type(func), _invoke_other)(it, func, seen)
 

@@ -42,7 +42,7 @@ def _invoke_held(it: Interpreter, func: OneOf, item: Value, seen: Call) -> Value
     """Call one of the functions, on the ranks that hold it: rank 0 has `save if rank == 0 else skip`."""
     first, depth = (func.held or {}).get(item), len(it.contexts)
     it.contexts += [] if first is None else [RANK_0 if first else OTHER_RANKS]
-    result = calls.invoke(it, item, seen)
+    result = calls.call_value(it, item, seen)
     del it.contexts[depth:]
     return result
 
@@ -65,7 +65,7 @@ def call_builtin_method(it: Interpreter, owner: ast.expr, name: str, seen: Call)
     return join(results)
 
 
-def only_uses(name: str) -> bool:
+def is_model_use(name: str) -> bool:
     """Whether a function by its name uses a model and does not train it."""
     return re.search(_USES, name) is not None
 
@@ -73,12 +73,12 @@ def only_uses(name: str) -> bool:
 def _without_uses(it: Interpreter, functions: list[Func | Class]) -> list[Func | Class]:
     """Return the functions, without those that by their names use a model where another one trains it."""
     names = {item: _name_of(it, item) for item in functions}
-    if not any(TRAINS.search(name) and not only_uses(name) for name in names.values()):
+    if not any(TRAINS.search(name) and not is_model_use(name) for name in names.values()):
         return functions
-    for item in (item for item, name in names.items() if only_uses(name)):
+    for item in (item for item, name in names.items() if is_model_use(name)):
         methods = it.classes[item.key].names.values() if isinstance(item, Class) else ()
         it.called |= {item.key, *(method.key for method in methods if isinstance(method, Func))}
-    return [item for item in functions if not only_uses(names[item])]
+    return [item for item in functions if not is_model_use(names[item])]
 
 
 def _name_of(it: Interpreter, item: Func | Class) -> str:

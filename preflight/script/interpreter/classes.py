@@ -140,7 +140,7 @@ def leave_context(it: Interpreter, manager: Value, node: ast.AST) -> Value:
     for item in reversed([item for item in it.exits if item[0] == manager]):
         it.exits.remove(item)
         outer, it.contexts = it.contexts, list(item[1])
-        calls.invoke(it, item[2].first, replace(item[2], args=item[2].args[1:]))
+        calls.call_value(it, item[2].first, replace(item[2], args=item[2].args[1:]))
         it.contexts = outer
     return NONE
 
@@ -217,7 +217,7 @@ def _fill_dataclass(it: Interpreter, ref: Ref, cls: Class, seen: "Call") -> None
     for name, factory in makers.items():
         if name not in given and isinstance(factory, (Func, Class)):
             dead = it.state.dead
-            values[name] = calls.invoke(it, factory, unwrap_value(it, seen.node, ()))
+            values[name] = calls.call_value(it, factory, unwrap_value(it, seen.node, ()))
             it.state.dead = dead
     values |= given
     if seen.open:

@@ -50,7 +50,7 @@ def apply_decorator(it: Interpreter, decorator: Value, defined: Value, node: ast
     if not _is_read(it, decorator):
         return defined
     dead = it.state.dead
-    result = calls.invoke(it, decorator, unwrap_value(it, node, (defined,)))
+    result = calls.call_value(it, decorator, unwrap_value(it, node, (defined,)))
     it.state.dead = dead
     replaces = isinstance(result, (Ref, Func)) or (isinstance(result, OneOf) and result.held)
     made = result if replaces and result != defined else defined

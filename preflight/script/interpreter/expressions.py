@@ -6,13 +6,13 @@ from typing import Any
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter import calls, classes, operators, rank_values, switches
-from preflight.script.interpreter.assignments import assign
+from preflight.script.interpreter.assignments import assign_target
 from preflight.script.interpreter.attributes import get_attribute, subscript_class
 from preflight.script.interpreter.branches import is_of_several, read_choice, read_rest
 from preflight.script.interpreter.contexts import NO_SYNC
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.string_formats import concatenate
+from preflight.script.interpreter.string_formats import join_parts
 from preflight.script.interpreter.values import (
     MAX_ALTERNATIVES,
     NONE,
@@ -194,7 +194,7 @@ def _bool_operation(it: Interpreter, node: ast.BoolOp) -> Value:
 
 
 def _joined_text(it: Interpreter, node: ast.JoinedStr) -> Value:
-    return concatenate([_written_part(it, part) for part in node.values], it.place(node))
+    return join_parts([_written_part(it, part) for part in node.values], it.place(node))
 
 
 def _written_part(it: Interpreter, node: ast.expr) -> Value:
@@ -259,7 +259,7 @@ def _comprehension(it: Interpreter, node: ast.expr) -> Value:
         chosen: list[Value] = []
         for number, generator in enumerate(generators):
             value = it.library.element(it, it.evaluate(generator.iter) if number else source)
-            assign(it, generator.target, value)
+            assign_target(it, generator.target, value)
             chosen += [it.evaluate(condition) for condition in generator.ifs]
         if isinstance(node, ast.DictComp):
             it.evaluate(node.key)
@@ -291,7 +291,7 @@ def _known_items(
         return None
     rows: list[tuple[Value, Value]] = []
     for value in source.items:
-        assign(it, generators[0].target, value)
+        assign_target(it, generators[0].target, value)
         answers = [as_bool(it.evaluate(condition)) for condition in generators[0].ifs]
         if None in answers:
             return None
@@ -341,12 +341,12 @@ HANDLERS: dict[type[ast.expr], Callable[[Interpreter, Any], Value]] = {
     ast.Name: _name,
     ast.Attribute: _attribute,
     ast.Subscript: _subscript,
-    ast.Call: calls.call,
+    ast.Call: calls.evaluate_call,
     ast.IfExp: _if_expression,
     ast.BoolOp: _bool_operation,
     ast.UnaryOp: operators.apply_unary,
     ast.BinOp: operators.apply_binary,
-    ast.Compare: operators.compare,
+    ast.Compare: operators.apply_compare,
     ast.JoinedStr: _joined_text,
     ast.Tuple: _sequence,
     ast.List: _sequence,
@@ -356,7 +356,7 @@ HANDLERS: dict[type[ast.expr], Callable[[Interpreter, Any], Value]] = {
     ast.SetComp: _comprehension,
     ast.GeneratorExp: _comprehension,
     ast.DictComp: _comprehension,
-    ast.Lambda: lambda it, node: calls.define(it, node, ()),
+    ast.Lambda: lambda it, node: calls.define_function(it, node, ()),
     ast.NamedExpr: _named,
     ast.Yield: _yield,
     ast.YieldFrom: _yield_from,

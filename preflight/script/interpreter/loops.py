@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from preflight.facts.script import CodeLocation
-from preflight.script.interpreter.assignments import assign
+from preflight.script.interpreter.assignments import assign_target
 from preflight.script.interpreter.branch_conditions import RANK_0
 from preflight.script.interpreter.branches import OF_RANKS, place_of_turns
 from preflight.script.interpreter.events import Draw, Loop, ScriptEvent
@@ -40,7 +40,7 @@ def read_for(it: Interpreter, node: ast.For | ast.AsyncFor) -> None:
     else:
         values = [it.library.element(it, iterable)] * _passes(it)
     same = it.turns == outer_turns
-    turns = [partial(assign, it, node.target, value) for value in values]
+    turns = [partial(assign_target, it, node.target, value) for value in values]
     _loop(it, node, turns, same=same, by_rank=is_by_rank(iterable))
     it.turns, it.drawn = outer_turns, _still_drawn(it.drawn, outer_drawn)
 
@@ -90,7 +90,7 @@ def _while_turns(it: Interpreter, test: ast.expr) -> Iterator[Callable[[], None]
         yield lambda: None
 
 
-def leave(it: Interpreter, place: CodeLocation, left: Sequence[Loop], *, how: str = "") -> None:
+def leave_loops(it: Interpreter, place: CodeLocation, left: Sequence[Loop], *, how: str = "") -> None:
     """Report a way out of loops that some ranks or turns take; one that "fails" ends the others as well.
 
     `how` may be "turn" too: what is left is this turn of the last loop.

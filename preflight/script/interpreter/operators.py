@@ -129,7 +129,7 @@ def _calculated(
     return Const(result, place) if isinstance(result, (str, int, float, bool, bytes)) else UNKNOWN
 
 
-def compare(it: Interpreter, node: ast.Compare) -> Value:
+def apply_compare(it: Interpreter, node: ast.Compare) -> Value:
     """Return whether `a < b <= c`, Unknown when reading cannot know."""
     left = it.evaluate(node.left)
     place = None

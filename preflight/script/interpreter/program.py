@@ -9,7 +9,7 @@ import ast
 from preflight.script.bounds import TooLong
 from preflight.script.interpreter import calls, expressions, statements
 from preflight.script.interpreter.branch_conditions import UNCALLED
-from preflight.script.interpreter.choices import only_uses
+from preflight.script.interpreter.choices import is_model_use
 from preflight.script.interpreter.decorators import is_command
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
@@ -54,7 +54,7 @@ class ProgramReader(Interpreter):
             used = list_used_names(self.sources.parser.nodes(source.tree))
         for name, value in sorted(mine, key=lambda item: item[0] not in ("main", "train")):
             known = value.key in self.functions and value.key not in self.called
-            if known and (used is None or (name in used and not only_uses(name))):
+            if known and (used is None or (name in used and not is_model_use(name))):
                 self.contexts = [] if used is None or value.key in self.unread_calls.functions else [UNCALLED]
                 self._run_alone(value, frame)
         self.contexts = []

@@ -7,7 +7,7 @@ from typing import Any
 
 from preflight import regex as re
 from preflight.script.interpreter import branches, calls, classes, loops, rank_values
-from preflight.script.interpreter.assignments import assign, delete_item, note_second_name
+from preflight.script.interpreter.assignments import assign_target, delete_item, note_second_name
 from preflight.script.interpreter.branch_conditions import FINALLY, MAYBE, RANK_0
 from preflight.script.interpreter.contexts import STACK, SUPPRESS, list_context_kinds, note_autocast
 from preflight.script.interpreter.decorators import OF_KINDS, apply_decorator
@@ -39,7 +39,7 @@ def _assign(it: Interpreter, node: ast.Assign) -> None:
         counts = ast.unparse(node.value.left) == ast.unparse(node.targets[0])
         value = _counted(it, value) if counts else value
     for target in node.targets:
-        assign(it, target, value)
+        assign_target(it, target, value)
     note_second_name(it, node, value)
 
 
@@ -51,14 +51,14 @@ def _counted(it: Interpreter, value: Value) -> Value:
 
 def _annotated(it: Interpreter, node: ast.AnnAssign) -> None:
     if node.value is not None:
-        assign(it, node.target, it.evaluate(node.value))
+        assign_target(it, node.target, it.evaluate(node.value))
 
 
 def _augmented(it: Interpreter, node: ast.AugAssign) -> None:
     if isinstance(node.op, ast.BitOr) and it.evaluate(node.target) == ExternalName("os.environ"):
         it.library.call(it, "os.environ.update", unwrap_value(it, node, (it.evaluate(node.value),)))
     else:
-        assign(it, node.target, _counted(it, it.evaluate(it.sources.parser.find(_operation, node))))
+        assign_target(it, node.target, _counted(it, it.evaluate(it.sources.parser.find(_operation, node))))
 
 
 def _operation(nodes: list[Any]) -> ast.BinOp:
@@ -69,13 +69,13 @@ def _operation(nodes: list[Any]) -> ast.BinOp:
 
 def _break(it: Interpreter, node: ast.Break) -> None:
     turns = max((number for number, loop in enumerate(it.loops) if not loop.number), default=0)
-    loops.leave(it, it.place(node), it.loops[turns:])
+    loops.leave_loops(it, it.place(node), it.loops[turns:])
     it.ways.breaks.append(it.state.fork())
     it.state.dead = True
 
 
 def _continue(it: Interpreter, node: ast.Continue) -> None:
-    loops.leave(it, it.place(node), [loop for loop in it.loops if not loop.number][-1:], how="turn")
+    loops.leave_loops(it, it.place(node), [loop for loop in it.loops if not loop.number][-1:], how="turn")
     it.ways.continues.append(it.state.fork())
     it.state.dead = True
 
@@ -83,7 +83,7 @@ def _continue(it: Interpreter, node: ast.Continue) -> None:
 def _return(it: Interpreter, node: ast.Return) -> None:
     it.named_value = node.value  # by the caller, if at all
     value = it.evaluate(node.value) if node.value else NONE
-    loops.leave(it, it.place(node), [loop for loop in it.loops if loop.calls == len(it.stack)])
+    loops.leave_loops(it, it.place(node), [loop for loop in it.loops if loop.calls == len(it.stack)])
     it.ways.returns.append((value, it.state.fork(), rank_values.mark_rank_answer(it, value)))
     it.state.dead = True
 
@@ -95,7 +95,7 @@ def _raise(it: Interpreter, node: ast.Raise) -> None:
     raised = getattr(node.exc, "func", node.exc)
     name = getattr(raised, "attr", getattr(raised, "id", ""))
     caught = [number for number, loop in enumerate(it.loops) if name and loop.catches(name)]
-    loops.leave(
+    loops.leave_loops(
         it, it.place(node), it.loops[caught[-1] if caught else 0 :], how="" if ends or caught else "fails"
     )
     it.state.dead = True
@@ -195,7 +195,7 @@ def _with(it: Interpreter, node: ast.With | ast.AsyncWith) -> None:
         restores = classes.find_method(it, managers[-1], "__exit__") is None
         after = after if restores else it.default_dtype  # else its own __exit__ does, if it does
         if item.optional_vars is not None:
-            assign(it, item.optional_vars, value)
+            assign_target(it, item.optional_vars, value)
     for manager in managers:  # once it is known whether gradients flow in the block
         note_autocast(it, manager)
     it.block = outer
@@ -217,10 +217,10 @@ def _function(it: Interpreter, node: ast.FunctionDef | ast.AsyncFunctionDef) -> 
         isinstance(item, ast.Attribute) and item.attr in ("setter", "deleter") for item in node.decorator_list
     ):
         it.setters.add(node.name)
-        it.bind(f"{node.name}.setter", calls.define(it, node, ()))  # the property keeps its name
+        it.bind(f"{node.name}.setter", calls.define_function(it, node, ()))  # the property keeps its name
         return
     decorators = tuple(it.evaluate(item) for item in node.decorator_list)
-    func = calls.define(it, node, decorators)
+    func = calls.define_function(it, node, decorators)
     it.bind(node.name, func)
     made: Value = func
     is_plain = not any(isinstance(item, ExternalName) and item.name in OF_KINDS for item in decorators)

@@ -12,7 +12,7 @@ _MAX_MADE = 4 * MAX_TEXT  # no longer text is made; what is longer than MAX_TEXT
 _PERCENT = re.compile(r"%(?:\((\w+)\))?([sdi%])")
 
 
-def concatenate(parts: Iterable[Value], place: CodeLocation | None = None) -> Value:
+def join_parts(parts: Iterable[Value], place: CodeLocation | None = None) -> Value:
     """Return the text of these parts; what a rank is part of differs from rank to rank."""
     text = ""
     ranked = unknown = False
@@ -49,7 +49,7 @@ def format_text(text: str, given: Iterable[Value], named: Map, place: CodeLocati
             return UNKNOWN
         known = name.isidentifier() and named.get(name)
         parts.append(known or (items[number] if number < len(items) and not name.isidentifier() else UNKNOWN))
-    return concatenate(parts, place)
+    return join_parts(parts, place)
 
 
 def format_percent(text: str, value: Value, place: CodeLocation) -> Value:
@@ -57,7 +57,7 @@ def format_percent(text: str, value: Value, place: CodeLocation) -> Value:
     given: list[Value] = list(value.items) if isinstance(value, Seq) else [value]
     if isinstance(value, Seq) and value.open:
         return UNKNOWN
-    return concatenate(_percent_parts(text, given, value), place)
+    return join_parts(_percent_parts(text, given, value), place)
 
 
 def _percent_parts(text: str, given: list[Value], value: Value) -> Iterator[Value]:
@@ -82,4 +82,4 @@ def join_text(separator: str, items: Value) -> Value:
     parts: list[Value] = []
     for item in items.items:
         parts += [Const(separator), item] if parts else [item]
-    return concatenate(parts)
+    return join_parts(parts)

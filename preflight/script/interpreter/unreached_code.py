@@ -14,7 +14,7 @@ from preflight.frozen import dataclass
 from preflight.script.bounds import TooLong
 from preflight.script.interpreter import calls, classes
 from preflight.script.interpreter.branch_conditions import UNCALLED, UNREACHED
-from preflight.script.interpreter.choices import only_uses
+from preflight.script.interpreter.choices import is_model_use
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
 from preflight.script.interpreter.module_names import read_modules
@@ -151,7 +151,7 @@ class RemainderReader:
         """Yield what to read, with the name of a method of a class, and the call that may mean it."""
         it, methods = self._it, self._method_names()
         for name, call in list(it.unread_calls.methods.items()):
-            if name not in methods or name in _OF_ANYTHING or only_uses(name):
+            if name not in methods or name in _OF_ANYTHING or is_model_use(name):
                 continue
             for cls in self._classes_with(name):
                 yield name, cls, call
@@ -189,7 +189,7 @@ class RemainderReader:
         it = self._it
         info = it.functions.get(key) or it.classes.get(key)
         name = getattr(info.node, "name", "") if info else ""
-        return info is not None and info.source is self._main and not only_uses(name)
+        return info is not None and info.source is self._main and not is_model_use(name)
 
     def _methods(self, cls: Class) -> list[str]:
         """Return the methods of a class that train: those that scripts call to start one, else the first."""
@@ -198,7 +198,7 @@ class RemainderReader:
             name
             for info in it.mro(cls.key)
             for name, value in info.names.items()
-            if isinstance(value, Func) and value.key in self._training and not only_uses(name)
+            if isinstance(value, Func) and value.key in self._training and not is_model_use(name)
         ]
         keys = (
             value.key for info in it.mro(cls.key) for value in info.names.values() if isinstance(value, Func)

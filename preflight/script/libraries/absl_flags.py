@@ -3,7 +3,7 @@
 from functools import partial
 
 from preflight.script.interpreter.arguments import decide_option
-from preflight.script.interpreter.calls import invoke
+from preflight.script.interpreter.calls import call_value
 from preflight.script.interpreter.events import Call, DeclaredOption
 from preflight.script.interpreter.interpreter import CallModel, Interpreter
 from preflight.script.interpreter.values import (
@@ -73,7 +73,7 @@ def _config_file(it: Interpreter, call: Call) -> Value:
     function = it.state.frames.get(it.module_frame(source), {}).get("get_config")
     if not isinstance(function, Func):
         return made
-    value = invoke(it, function, call.passing())
+    value = call_value(it, function, call.passing())
     declared, name = it.options.declared, as_text(call.get("name", 0))
     entry = next(key for key, item in declared.items() if item.dest == name)
     it.change(entry, value=value)

@@ -8,7 +8,7 @@ from typing import Any
 
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.attributes import get_attribute
-from preflight.script.interpreter.calls import invoke
+from preflight.script.interpreter.calls import call_value
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import CallModel, Interpreter
 from preflight.script.interpreter.values import (
@@ -253,7 +253,7 @@ def _filter(it: Interpreter, call: Call) -> Value:
         return _open(it, value)
     kept = []
     for item in value.items:
-        known = as_bool(invoke(it, func, call.passing(item)))
+        known = as_bool(call_value(it, func, call.passing(item)))
         if known is None:
             return _open(it, value)
         kept += [item] if known else []
@@ -271,7 +271,7 @@ def _reduce(it: Interpreter, call: Call) -> Value:
     items = iter((*call.args[2:], *value.items))
     result = next(items)
     for item in islice(items, _MAX_ITEMS):
-        result = invoke(it, func, call.passing(result, item))
+        result = call_value(it, func, call.passing(result, item))
     return result
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from preflight import regex as re
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.arguments import build_command_line
-from preflight.script.interpreter.assignments import assign
-from preflight.script.interpreter.calls import call_function, invoke, taint_arguments
+from preflight.script.interpreter.assignments import assign_target
+from preflight.script.interpreter.calls import call_function, call_value, taint_arguments
 from preflight.script.interpreter.classes import find_method
 from preflight.script.interpreter.events import OWN_STEP, Call, ScriptEvent
 from preflight.script.interpreter.interpreter import (
@@ -171,7 +171,7 @@ class LibraryModel:
                 return found
         root, _ = root_and_last(name)
         if root in runners.ROOTS:
-            return runners.run(it, root, call)
+            return runners.run_given(it, root, call)
         if root not in KNOWN_ROOTS:
             taint_arguments(it, call)
         return UNKNOWN
@@ -199,7 +199,7 @@ class LibraryModel:
         for info in list(it.mro(of_class.key))[1:]:
             found = info.names.get(name)
             if isinstance(found, Func) and found.key not in it.stack:
-                return invoke(it, Func(found.key, found.frame, owner), call)
+                return call_value(it, Func(found.key, found.frame, owner), call)
         if name != "__init__":
             return self.method(it, owner, name, call)
         base = it.library_base(of_class.key)
@@ -259,7 +259,7 @@ class LibraryModel:
     def element(self, it: Interpreter, iterable: Value) -> Value:
         """Return what iterating over a value yields."""
         if data_loaders.may_draw(it, iterable):
-            data_loaders.draw(it, iterable)
+            data_loaders.note_draw(it, iterable)
             return join(self._yielded(it, item) for item in list_values(iterable) if isinstance(item, Ref))
         if isinstance(iterable, Seq):
             values = join(iterable.items) if iterable.items else UNKNOWN
@@ -320,7 +320,7 @@ class LibraryModel:
             return None
         ref = it.new(models.make_model(call.place, UNKNOWN, touched=TRUE))
         if name:
-            assign(it, owner, ref)
+            assign_target(it, owner, ref)
         return models.model_method(it, ref, func.attr, call)
 
     def moved(self, it: Interpreter, call: Call) -> Value:

@@ -4,7 +4,7 @@ import posixpath
 from dataclasses import replace
 
 from preflight.script.interpreter.attributes import get_attribute, map_fields
-from preflight.script.interpreter.calls import invoke, taint_arguments
+from preflight.script.interpreter.calls import call_value, taint_arguments
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import CallModel, Interpreter, MethodModel
 from preflight.script.interpreter.values import (
@@ -64,7 +64,7 @@ def _built(it: Interpreter, config: Value, call: Call, depth: int) -> Value:
     }
     places = {str(key): place for key, place in held.places.items()}
     given = {**words, **call.kwargs}
-    return invoke(it, target, replace(call, kwargs=given, places={**places, **call.places}))
+    return call_value(it, target, replace(call, kwargs=given, places={**places, **call.places}))
 
 
 def _has_target(value: Value) -> bool:
@@ -121,7 +121,7 @@ def _build(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
         taint_arguments(it, call)
         return UNKNOWN
     words = {str(key): value for key, value in held.items if key != "type"}
-    return invoke(it, target, replace(call, args=(), kwargs=words, places={}, open=False))
+    return call_value(it, target, replace(call, args=(), kwargs=words, places={}, open=False))
 
 
 def _build_from_config(it: Interpreter, call: Call) -> Value:

@@ -164,7 +164,7 @@ def _is_part_around(it: Interpreter, model: int | None) -> bool:
     return any(model in list_parts(it, number)[1:] for number in wrapped)
 
 
-def unsynced(it: Interpreter, _owner: Ref | Element, call: Call) -> Value:
+def suspend_sync(it: Interpreter, _owner: Ref | Element, call: Call) -> Value:
     """accelerator.no_sync(model), fabric.no_backward_sync(module): gradients of ranks stay apart in it."""
     model = call.get("model", 0) or call.get("module", 0)
     if not isinstance(model, Ref) or as_bool(call.get("enabled", 1) or TRUE) is not True:
@@ -222,6 +222,6 @@ METHODS: dict[tuple[str, str], MethodModel] = {
         ("fabric", name): model_method(name)
         for name in ("barrier", "all_gather", "all_reduce", "broadcast", "save")
     },
-    ("accelerator", NO_SYNC): unsynced,
-    ("fabric", "no_backward_sync"): unsynced,
+    ("accelerator", NO_SYNC): suspend_sync,
+    ("fabric", "no_backward_sync"): suspend_sync,
 }

@@ -133,7 +133,7 @@ def _stored(kinds: ByKind) -> Mapping[str, list[ast.AST]]:
     return found
 
 
-def draw(it: Interpreter, iterable: Value) -> None:
+def note_draw(it: Interpreter, iterable: Value) -> None:
     """Note that the loop around the current point draws from a data loader, if that is what it goes over."""
     if "no_grad" in it.contexts:
         return

@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 from preflight.script.interpreter.branch_conditions import SPAWNED, SPAWNED_RANK
-from preflight.script.interpreter.calls import invoke
+from preflight.script.interpreter.calls import call_value
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import CallModel, ConstructorModel, Interpreter
 from preflight.script.interpreter.values import (
@@ -173,7 +173,7 @@ def _start_ranks(
             it.state.device_set = it.state.grouped = True
             it.emit(call.event("process group", None, "nccl"))
         given = (*first, *(args.items if isinstance(args, Seq) else ()))
-        invoke(it, func, call.passing(*given))
+        call_value(it, func, call.passing(*given))
         del it.contexts[depth:]
     return UNKNOWN
 

@@ -49,7 +49,7 @@ def read_variable(
 ) -> Value:
     """Return what an environment variable holds in a rank of a launch."""
     name = as_text(key)
-    own = set_by_script(it, name)
+    own = find_set_value(it, name)
     if own is not None:
         return TRUE if contains else own
     if name in _RANK_NAMES:
@@ -67,7 +67,7 @@ def read_variable(
     return join((default, UNKNOWN))
 
 
-def set_by_script(it: Interpreter, name: str | None) -> Value | None:
+def find_set_value(it: Interpreter, name: str | None) -> Value | None:
     """Return what the script itself has put into a variable on every path, None where it has not."""
     value = it.attr(_VARIABLES, str(name)) if name in it.changed_variables else NONE
     return None if NONE in list_values(value) else value
@@ -118,7 +118,7 @@ def _environ_set(it: Interpreter, call: Call) -> Value:
 
 def launch_precision(it: Interpreter) -> Value:
     """Return the mixed precision that counts where the script names none, Unknown where that is not known."""
-    own = set_by_script(it, "ACCELERATE_MIXED_PRECISION")
+    own = find_set_value(it, "ACCELERATE_MIXED_PRECISION")
     if own is not None:
         return own
     return Const(it.target.launch) if it.target.launch else UNKNOWN

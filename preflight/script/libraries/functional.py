@@ -1,6 +1,6 @@
 """Functions made of others: functools.partial."""
 
-from preflight.script.interpreter.calls import invoke
+from preflight.script.interpreter.calls import call_value
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import CallModel, Interpreter, MethodModel
 from preflight.script.interpreter.values import (
@@ -33,7 +33,7 @@ def _call_partial(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     kwargs, places = {**before.kwargs, **call.kwargs}, {**before.places, **call.places}
     args, is_open = (*before.args[1:], *call.args), before.open or call.open
     whole = Call(call.node, call.place, args, kwargs, places, open=is_open)
-    return join(invoke(it, item, whole) for item in list_values(thing.get("func")))
+    return join(call_value(it, item, whole) for item in list_values(thing.get("func")))
 
 
 CALLS: dict[str, CallModel] = {"functools.partial": _partial}

@@ -35,7 +35,7 @@ _PRECISIONS = ("fp16", "bf16")
 _SWITCHES = (*_PRECISIONS, "use_cpu")
 
 
-def construct(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
+def construct_arguments(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     """TrainingArguments(...): note its precision, and that the rank now has its device."""
     fallback = UNKNOWN if call.open else NONE
     unset = {switch: it.attr(ref, switch, fallback) for switch in _SWITCHES if switch not in call.kwargs}
@@ -109,7 +109,7 @@ def construct_parser(it: Interpreter, ref: Ref, _name: str, call: Call) -> None:
     it.change(ref.id, classes=classes)
 
 
-def parse(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
+def parse_dataclasses(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """Return one object per class, filled from the launch's arguments and the defaults."""
     return _objects(it, owner, call, None)
 

@@ -1,6 +1,6 @@
 """accelerate, transformers, trl, peft and diffusers: who decides the precision, and what is trained."""
 
-from preflight.script.interpreter.calls import invoke
+from preflight.script.interpreter.calls import call_value
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import CallModel, ConstructorModel, Interpreter, MethodModel
 from preflight.script.interpreter.values import (
@@ -71,7 +71,7 @@ def _partial_state(it: Interpreter, _ref: Ref, _name: str, _call: Call) -> None:
     it.state.device_set = True
 
 
-def prepare(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
+def prepare_objects(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """accelerator.prepare(model, optimizer), fabric.setup(...): the same objects, wrapped."""
     it.note("prepared", *map(it.place, call.node.args))
     if isinstance(owner, Ref):
@@ -106,7 +106,7 @@ def _first(_it: Interpreter, _owner: Ref | Element, call: Call) -> Value:
     return call.first
 
 
-def harmless(_it: Interpreter, _owner: Ref | Element, _call: Call) -> Value:
+def return_owner(_it: Interpreter, _owner: Ref | Element, _call: Call) -> Value:
     """A method that leaves what it is given as it is."""
     return UNKNOWN
 
@@ -278,7 +278,9 @@ def _has_init_kwargs(it: Interpreter, model: Value, args: Value) -> bool:
 
 def _of_factory(it: Interpreter, call: Call) -> Value:
     """Return the model of `model_init`, which train() calls with the trial of a search or nothing."""
-    return invoke(it, call.get("model_init") or UNKNOWN, Call(call.node, call.place, (), {}, {}, open=True))
+    return call_value(
+        it, call.get("model_init") or UNKNOWN, Call(call.node, call.place, (), {}, {}, open=True)
+    )
 
 
 def _by_name(it: Interpreter, args: Value, call: Call) -> Value:
@@ -342,7 +344,7 @@ CONSTRUCT: dict[str, ConstructorModel] = {
     "accelerator": _accelerator,
     "partial state": _partial_state,
     "lora": _lora_config,
-    "arguments": hf_arguments.construct,
+    "arguments": hf_arguments.construct_arguments,
     "trainer": _trainer,
     "hf parser": hf_arguments.construct_parser,
 }
@@ -357,26 +359,26 @@ _HARMLESS = (
 
 METHODS: dict[tuple[str, str], MethodModel] = {
     ("accelerator", "unscale_gradients"): unscale_gradients,
-    ("accelerator", "prepare"): prepare,
-    ("accelerator", "prepare_model"): prepare,
-    ("accelerator", "prepare_optimizer"): prepare,
-    ("accelerator", "prepare_scheduler"): prepare,
+    ("accelerator", "prepare"): prepare_objects,
+    ("accelerator", "prepare_model"): prepare_objects,
+    ("accelerator", "prepare_optimizer"): prepare_objects,
+    ("accelerator", "prepare_scheduler"): prepare_objects,
     ("accelerator", "init_trackers"): init_trackers,
     ("accelerator", "backward"): backward,
     ("accelerator", "unwrap_model"): _first,
     ("accelerator", "skip_first_batches"): _first,
-    ("accelerator", "prepare_data_loader"): prepare,
-    **dict.fromkeys((("accelerator", name) for name in _HARMLESS), harmless),
+    ("accelerator", "prepare_data_loader"): prepare_objects,
+    **dict.fromkeys((("accelerator", name) for name in _HARMLESS), return_owner),
     ("trainer", "train"): _train,
     ("trainer", "step"): _train,  # of trl's PPOTrainer
     ("trainer", "add_callback"): callbacks.add_callback,
     ("trainer", "evaluate"): _evaluate,
     ("trainer", "predict"): _evaluate,
     ("parser", "add_arguments"): hf_arguments.add_arguments,
-    ("hf parser", "parse_args_into_dataclasses"): hf_arguments.parse,
-    ("hf parser", "parse_args_and_config"): hf_arguments.parse,
+    ("hf parser", "parse_args_into_dataclasses"): hf_arguments.parse_dataclasses,
+    ("hf parser", "parse_args_and_config"): hf_arguments.parse_dataclasses,
     ("hf parser", "parse_json_file"): hf_arguments.parse_values,
     ("hf parser", "parse_yaml_file"): hf_arguments.parse_values,
     ("hf parser", "parse_dict"): hf_arguments.parse_values,
-    ("hf parser", "parse_args"): hf_arguments.parse,
+    ("hf parser", "parse_args"): hf_arguments.parse_dataclasses,
 }

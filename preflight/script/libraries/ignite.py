@@ -1,6 +1,6 @@
 """PyTorch-Ignite: engines, which run the loop with the script's function or one of their own."""
 
-from preflight.script.interpreter.calls import invoke
+from preflight.script.interpreter.calls import call_value
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import CallModel, ConstructorModel, Interpreter, MethodModel
 from preflight.script.interpreter.values import (
@@ -44,7 +44,7 @@ def _run(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     batch = it.library.element(it, call.get("data", 0) or UNKNOWN)
     for _ in range(2):
         if "function" in thing.attrs:
-            invoke(it, thing.get("function"), call.passing(owner, batch))
+            call_value(it, thing.get("function"), call.passing(owner, batch))
         else:
             _train(it, thing, call)
     it.loop_depth -= 1

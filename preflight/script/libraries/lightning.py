@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from preflight.script.interpreter.branch_conditions import RANK_0
-from preflight.script.interpreter.calls import invoke
+from preflight.script.interpreter.calls import call_value
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import CallModel, ConstructorModel, Interpreter, MethodModel
 from preflight.script.interpreter.values import (
@@ -28,7 +28,7 @@ from preflight.script.interpreter.values import (
 from preflight.script.libraries.callbacks import call_methods, make_instances
 from preflight.script.libraries.casts import cast
 from preflight.script.libraries.collectives import emit_collective, model_method
-from preflight.script.libraries.huggingface import backward, harmless, prepare
+from preflight.script.libraries.huggingface import backward, prepare_objects, return_owner
 from preflight.script.library_names import root_and_last
 
 ROOTS = frozenset({"lightning", "pytorch_lightning", "lightning_fabric"})
@@ -247,7 +247,7 @@ def _launch(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     it.note(LAUNCHED, call.place)
     _group(it, owner)
     if call.args and isinstance(call.args[0], Func) and isinstance(owner, Ref):
-        return invoke(it, call.args[0], replace(call, args=(owner, *call.args[1:])))
+        return call_value(it, call.args[0], replace(call, args=(owner, *call.args[1:])))
     return UNKNOWN
 
 
@@ -256,7 +256,7 @@ def _setup(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     for item in (inner for argument in call.args for inner in list_values(argument)):
         if isinstance(item, Ref) and isinstance(owner, Ref) and it.kind(item) == "model":
             _own(it, item, owner)
-    return prepare(it, owner, call)
+    return prepare_objects(it, owner, call)
 
 
 CALLS: dict[str, CallModel] = {
@@ -277,5 +277,5 @@ METHODS: dict[tuple[str, str], MethodModel] = {
     ("fabric", "setup_optimizers"): _setup,
     ("fabric", "backward"): backward,
     **{("strategy", name): model_method(name) for name in ("barrier", "broadcast", "reduce", "all_gather")},
-    **{("fabric", name): harmless for name in ("clip_gradients", "load", "print")},
+    **{("fabric", name): return_owner for name in ("clip_gradients", "load", "print")},
 }

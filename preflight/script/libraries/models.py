@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from preflight.facts.script import CodeLocation
-from preflight.script.interpreter.calls import call_function, invoke
+from preflight.script.interpreter.calls import call_function, call_value
 from preflight.script.interpreter.contexts import NO_SYNC
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
@@ -296,7 +296,7 @@ def _call(it: Interpreter, owner: Ref | Element, _model: int, call: Call) -> Non
     if it.loop_depth and getattr(it.function and it.function.node, "name", "") != "forward":  # of no layer
         it.emit(call.event("forward", get_id(owner)))
     for part in get_modules(it.thing(owner)):
-        invoke(it, part, unwrap_value(it, call.node, (UNKNOWN,)))
+        call_value(it, part, unwrap_value(it, call.node, (UNKNOWN,)))
 
 
 _Effect: TypeAlias = Callable[[Interpreter, Ref | Element, int, Call], None]

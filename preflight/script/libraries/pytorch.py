@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from preflight import regex as re
 from preflight.facts.script import CodeLocation
-from preflight.script.interpreter.calls import invoke
+from preflight.script.interpreter.calls import call_value
 from preflight.script.interpreter.contexts import note_autocast
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import CallModel, ConstructorModel, Interpreter, MethodModel
@@ -124,7 +124,7 @@ def _optimizer_step(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     if isinstance(owner, Ref):
         for closure in list_values(call.get("closure", 0) or NONE):
             if isinstance(closure, Func):  # of LBFGS: it computes the loss
-                invoke(it, closure, replace(call, args=(), kwargs={}))
+                call_value(it, closure, replace(call, args=(), kwargs={}))
         it.emit(call.event("step", owner.id))
         _note_step(it, owner)
     return NONE

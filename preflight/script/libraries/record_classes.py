@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from preflight.script.interpreter.assignments import set_attribute
 from preflight.script.interpreter.attributes import get_attribute, map_fields
-from preflight.script.interpreter.calls import invoke
+from preflight.script.interpreter.calls import call_value
 from preflight.script.interpreter.classes import instantiate
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.hydra_config import open_config_store, store_config
@@ -69,7 +69,7 @@ def _field(it: Interpreter, call: Call) -> Value:
         return UNKNOWN
     it.factories[id(call.node)] = factory
     early, dead = it.state.early_cuda, it.state.dead
-    made = invoke(it, factory, call.passing())
+    made = call_value(it, factory, call.passing())
     it.state.early_cuda, it.state.dead = early, dead  # it runs where an object is made
     return made
 

@@ -1,6 +1,6 @@
 """Libraries that start a function or a class of the script with the command line: fire, hydra, typer."""
 
-from preflight.script.interpreter.calls import invoke
+from preflight.script.interpreter.calls import call_value
 from preflight.script.interpreter.classes import find_method
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
@@ -16,7 +16,7 @@ ROOTS = frozenset(
 )
 
 
-def run(it: Interpreter, root: str, call: Call) -> Value:
+def run_given(it: Interpreter, root: str, call: Call) -> Value:
     """Call what such a library is given, without arguments; return the object of a class."""
     for argument in (*call.args, *(call.get(word) or UNKNOWN for word in ("config_class", "component"))):
         thing = it.thing(argument) if isinstance(argument, Ref) and root == "fire" else None
@@ -24,9 +24,9 @@ def run(it: Interpreter, root: str, call: Call) -> Value:
         commands = argument.items if isinstance(argument, Map) else ()  # {"train": train}: one is called
         it.unread_calls.functions |= {each.key: each for _, each in commands if isinstance(each, Func)}
         if isinstance(argument, Func):
-            invoke(it, argument, _without_arguments(call))
+            call_value(it, argument, _without_arguments(call))
         elif isinstance(cls, Class):
-            made = invoke(it, cls, _without_arguments(call)) if thing is None else argument
+            made = call_value(it, cls, _without_arguments(call)) if thing is None else argument
             if root == "fire":
                 return _started(it, cls, made, call)
             overlay_arguments(it, made)
@@ -41,7 +41,7 @@ def _started(it: Interpreter, cls: Class, made: Value, call: Call) -> Value:
         method = find_method(it, made, name)
         before = it.state.fork()
         if method is not None and not name.startswith("_"):
-            invoke(it, method, _without_arguments(call))
+            call_value(it, method, _without_arguments(call))
         it.state = before
     return made
 

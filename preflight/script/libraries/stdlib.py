@@ -8,13 +8,13 @@ from functools import partial, reduce
 from preflight.script.interpreter import arguments
 from preflight.script.interpreter.assignments import set_attribute
 from preflight.script.interpreter.attributes import get_attribute
-from preflight.script.interpreter.calls import invoke
+from preflight.script.interpreter.calls import call_value
 from preflight.script.interpreter.classes import enter_context, leave_context
 from preflight.script.interpreter.config_files import ENDINGS, load_config, parse_text_value
 from preflight.script.interpreter.contexts import STACK, list_context_kinds, note_autocast
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import CallModel, ConstructorModel, Interpreter, MethodModel
-from preflight.script.interpreter.loops import leave
+from preflight.script.interpreter.loops import leave_loops
 from preflight.script.interpreter.module_names import note_module_name
 from preflight.script.interpreter.values import (
     FALSE,
@@ -103,7 +103,7 @@ def _map(it: Interpreter, call: Call) -> Value:
     func, items = [*call.args, UNKNOWN, UNKNOWN][:2]
     known = items.items if isinstance(items, Seq) and not items.open else ()
     each = known if 0 < len(known) <= MAX_ALTERNATIVES else (it.library.element(it, items),)
-    made = tuple(invoke(it, func, call.passing(item)) for item in each)
+    made = tuple(call_value(it, func, call.passing(item)) for item in each)
     return Seq(made, open=each is not known)
 
 
@@ -271,7 +271,7 @@ def _at_end(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
 def _exit(it: Interpreter, call: Call) -> Value:
     status = call.get("code", 0) or call.get("status") or NONE
     fails = "except" in it.contexts or as_bool(status) is True
-    leave(it, call.place, it.loops, how="fails" if fails else "")
+    leave_loops(it, call.place, it.loops, how="fails" if fails else "")
     it.state.dead = True
     return UNKNOWN
 

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from preflight.script.interpreter.branch_conditions import SPAWNED, SPAWNED_RANK
-from preflight.script.interpreter.calls import invoke
+from preflight.script.interpreter.calls import call_value
 from preflight.script.interpreter.classes import find_method
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import (
@@ -86,14 +86,14 @@ def _start(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     it.contexts += _places(thing) if thing is not None else []
     run = find_method(it, owner, "run")
     if run is not None:
-        invoke(it, run, unwrap_value(it, call.node, ()))
+        call_value(it, run, unwrap_value(it, call.node, ()))
     else:
         args, named = (thing.get("args"), thing.get("kwargs")) if thing else (NONE, NONE)
         items = args.items if isinstance(args, Seq) else ()
         words = {str(key): value for key, value in named.items} if isinstance(named, Map) else {}
         for target in list_values(thing.get("target")) if thing else ():
             if isinstance(target, (Func, Ref)):
-                invoke(it, target, Call(call.node, call.place, items, words, {}, open=False))
+                call_value(it, target, Call(call.node, call.place, items, words, {}, open=False))
     found, it.worker_draws, it.state.dead = it.worker_draws, outer, dead
     del it.contexts[depth:]
     functions = [run, *(list_values(thing.get("target")) if thing else ())]
@@ -123,7 +123,7 @@ def _submit(it: Interpreter, _owner: Ref | Element, call: Call) -> Value:
     if call.args and isinstance(call.args[0], (Func, Ref)):
         dead = it.state.dead
         given = Call(call.node, call.place, call.args[1:], call.kwargs, call.places, open=call.open)
-        invoke(it, call.args[0], given)
+        call_value(it, call.args[0], given)
         it.state.dead = dead
     return UNKNOWN
 

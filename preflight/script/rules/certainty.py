@@ -36,7 +36,7 @@ SEVERITY = (Level.INFO, Level.WARNING, Level.ERROR)
 LOWER = {Level.ERROR: Level.WARNING, Level.WARNING: Level.INFO, Level.INFO: Level.INFO}
 
 
-def concerns(target: RankTarget, code: str) -> bool:
+def concerns_target(target: RankTarget, code: str) -> bool:
     """Return whether a rule's fault is one on the target's GPU."""
     if code in OF_NEW_GPUS:
         return target.capability is not None and not target.before_ampere

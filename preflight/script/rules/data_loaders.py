@@ -80,7 +80,7 @@ def all_data_on_every_rank(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
         return
     if not it.state.wrapped or "no_grad" in it.contexts:
         return
-    if event.name in ("backward", "scaled") and only_measures(it):
+    if event.name in ("backward", "scaled") and is_measuring_loop(it):
         return
     for drawn in it.drawn:
         loaders = [thing for number in drawn.loaders if (thing := it.thing(number)) is not None]
@@ -111,7 +111,7 @@ def _one_part(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
 _MAKES_STEPS = re.compile(r"step|optim|updat|engine|hook|callback|after_|apply", re.IGNORECASE)
 
 
-def only_measures(it: Interpreter) -> bool:
+def is_measuring_loop(it: Interpreter) -> bool:
     """Whether a loop is read whose function by its names steps nothing: a Fisher mask, a probe."""
     inside = [loop for loop in it.loops if not loop.caught][-1:]
     turns = it.function is not None and bool(inside) and not inside[0].number

@@ -25,7 +25,7 @@ from preflight.script.interpreter.values import (
 from preflight.script.libraries.casts import list_parts
 from preflight.script.libraries.models import find_trained_dtype
 from preflight.script.rules.autocast import is_in_validation
-from preflight.script.rules.data_loaders import only_measures
+from preflight.script.rules.data_loaders import is_measuring_loop
 from preflight.script.rules.own_names import name_of, step_at
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import list_names
@@ -69,7 +69,11 @@ def autocast_fp16_without_a_scaler(it: Interpreter, event: ScriptEvent) -> Itera
 
 def _probes(it: Interpreter) -> bool:
     """Whether a function drops the gradients that it makes and steps nothing: it asks how much fits."""
-    return only_measures(it) and it.function is not None and "zero_grad" in list_names(walk(it.function.node))
+    return (
+        is_measuring_loop(it)
+        and it.function is not None
+        and "zero_grad" in list_names(walk(it.function.node))
+    )
 
 
 def _trains_half(it: Interpreter) -> bool:

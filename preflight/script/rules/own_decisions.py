@@ -43,7 +43,7 @@ def find_decider(it: Interpreter, test: ast.expr, loop: Loop) -> str:
     measured = it.decisions[id(test)]
     if measured is None:
         return RANK_0
-    return EACH if any(_is_model(it, func) for func in measured) or measures(it, test, loop) else ""
+    return EACH if any(_is_model(it, func) for func in measured) or has_own_answer(it, test, loop) else ""
 
 
 def _may_meet(it: Interpreter) -> bool:
@@ -71,7 +71,7 @@ def _is_empty(it: Interpreter, test: ast.expr, loop: Loop | None) -> bool:
     return any(inside & set(find_turn_value(node)) and is_of_parts(it, node.iter) for node in turns)
 
 
-def measures(it: Interpreter, test: ast.expr, loop: Loop | None = None) -> bool:
+def has_own_answer(it: Interpreter, test: ast.expr, loop: Loop | None = None) -> bool:
     """Whether each rank answers a condition for itself, and none or all are not known to agree."""
     key = ("measures", id(test))
     if key not in it.notes:
@@ -88,10 +88,10 @@ def has_measured_condition(it: Interpreter) -> bool:
         owner = calls[-1] if calls and (inner is None or calls[-1].calls > inner.calls) else None
         depth = owner.calls if owner else inner.calls if inner else 0
         if depth == len(it.stack):
-            found = measures(it, test)
+            found = has_own_answer(it, test)
         else:
             with track_call(it, depth):
-                found = measures(it, test)
+                found = has_own_answer(it, test)
         if found:
             return True
     return False

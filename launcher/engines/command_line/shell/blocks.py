@@ -15,7 +15,7 @@ from launcher.engines.command_line.shell.block_extents import CLOSERS
 from launcher.engines.command_line.shell.bracket_tests import (
     Answer,
     Files,
-    decide,
+    decide_test,
     expand_tested,
     join_and,
     join_or,
@@ -370,7 +370,7 @@ class ShellBlocks:
 
     def _take_test(self, words: tuple[Word, ...], end: str, values: Values) -> None:
         self.test = words[0].text if words[0].text in _TESTS else self.test
-        value = decide(words, values, self.files)
+        value = decide_test(words, values, self.files)
         asks = any(map(_asks_arguments, words))
         (self.open[-1] if self.in_condition else self.list).of_arguments |= asks
         self.list.is_probed &= value is not None

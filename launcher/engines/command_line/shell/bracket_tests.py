@@ -51,7 +51,7 @@ _TEXTS = ("=", "==", "!=", "=~", "<", ">")
 _FILE_TESTS = ("-f", "-e", "-r", "-s", "-a")
 
 
-def decide(words: tuple[Word, ...], values: Values, files: Files | None = None) -> Answer:
+def decide_test(words: tuple[Word, ...], values: Values, files: Files | None = None) -> Answer:
     """Return what a test says, its brackets included; None where it is not known."""
     is_opposite = words[0].text == "!"
     rest = words[1:] if is_opposite else words

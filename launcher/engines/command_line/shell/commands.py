@@ -13,7 +13,7 @@ from launcher.engines.command_line.shell.arithmetic import evaluate_arithmetic, 
 from launcher.engines.command_line.shell.block_extents import CLOSERS, find_keyword
 from launcher.engines.command_line.shell.blocks import ALONE, Command, ShellBlocks
 from launcher.engines.command_line.shell.bracket_tests import Answer
-from launcher.engines.command_line.shell.doubts import define, forget_counter
+from launcher.engines.command_line.shell.doubts import define_functions, forget_counter
 from launcher.engines.command_line.shell.replay_limits import Replays
 from launcher.engines.command_line.shell.state import ShellState, Surroundings
 from launcher.engines.command_line.shell.subshells import ENDS, Subshells, is_subshell, may_have_subshell
@@ -121,7 +121,9 @@ class CommandReader:
             redirections.read_text(shell, words, redirections.read_target(self.tokens))
             self.has_array = not words
         elif _REDIRECTION.fullmatch(operator):
-            redirections.redirect(shell, words, operator, self.tokens, is_end_of_loop=self._ends_loop())
+            redirections.read_redirection(
+                shell, words, operator, self.tokens, is_end_of_loop=self._ends_loop()
+            )
         elif operator in (";;", ";&", ";;&"):
             yield from self._finish(";")
             shell.blocks.end_pattern(operator)
@@ -354,7 +356,7 @@ class CommandReader:
         if end is None:
             raise refusals.explain_endless_function(name)
         body = self.text[start : end[0]]
-        define(self.shell, {name: f"({body})" if is_group else body})
+        define_functions(self.shell, {name: f"({body})" if is_group else body})
         self.words.clear()
         self.tokens.seek(end[1])
         self.is_behind_loop = True

@@ -34,7 +34,7 @@ def leave_out(shell: ShellState, words: tuple[Word, ...]) -> None:
             shell.doubtful.append((words, refusals.explain_undecided(kind)))
 
 
-def define(shell: ShellState, bodies: Mapping[str, str]) -> None:
+def define_functions(shell: ShellState, bodies: Mapping[str, str]) -> None:
     """Take functions; one that may be defined anew, or in place of a launcher, is the old one or the new."""
     runs, before = shell.blocks.runs, dict(shell.functions)
     for name, body in bodies.items() if runs is not False else ():
@@ -77,7 +77,7 @@ def _leaves_shell(shell: ShellState, words: tuple[Word, ...]) -> bool:
     elif name == "shopt" and not _DECIDES.isdisjoint(word.text for word in words[1:]):
         shell.lack(refusals.explain_undecided(shell.blocks.kind))
     elif bodies := read_aliases(words) or read_removed(shell.functions, words):
-        define(shell, bodies)
+        define_functions(shell, bodies)
     else:
         return False
     return True

@@ -90,7 +90,7 @@ def read_text(shell: ShellState, words: list[Word], text: Word) -> None:
     words.clear()
 
 
-def redirect(
+def read_redirection(
     shell: ShellState,
     words: list[Word],
     operator: str,

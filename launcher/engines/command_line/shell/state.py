@@ -348,7 +348,7 @@ class ShellState:
         target, equals, value = word.text.partition("=")
         name = target.removesuffix("+")
         if equals and f"{name} -r" in self.values:
-            self.lack(refusals.set_again(name))
+            self.lack(refusals.explain_readonly(name))
         if equals and f"{name} -n" in self.values:
             self.forget(name, is_exported=is_exported, why="declare -n")
             return

@@ -26,14 +26,14 @@ def run_and_exit(life: Callable[[], int]) -> NoReturn:
 
 def daemonize(spec: dict[str, Any], run_dir: str, keep: set[int]) -> None:
     """Become a daemon of the run: detached, with private files, holding the lifeline."""
-    detach(run_dir, keep)
+    detach_process(run_dir, keep)
     spec["umask"] = os.umask(0o077)
     call_prctl(PR_SET_CHILD_SUBREAPER, 1)
     # Both ends in one descriptor: opening does not wait for a reader, and both processes hold it.
     os.open(os.path.join(run_dir, LIFELINE), os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
-def detach(run_dir: str, keep: set[int]) -> None:
+def detach_process(run_dir: str, keep: set[int]) -> None:
     """Release the terminal, all inherited descriptors except those to keep, and blocked signals.
 
     A client may have been started with SIGTERM blocked, and no run could be stopped that inherited that.

@@ -34,7 +34,7 @@ def run_guardian(spec: dict[str, Any], run_dir: str, done: int) -> int:
     try:
         claims, problem = acquire_claims(spec)
     except RequestRefused as refusal:
-        refuse(spec, run_dir, done, refusal)
+        report_refusal(spec, run_dir, done, refusal)
         return 1
     hold_order(spec)
     me = os.getpid()
@@ -42,7 +42,7 @@ def run_guardian(spec: dict[str, Any], run_dir: str, done: int) -> int:
     if pid == 0:
         return supervise_run(SupervisedRun(spec, run_dir, me), done, claims, problem)
     os.close(done)
-    guard(run_dir, pid, spec)
+    guard_supervisor(run_dir, pid, spec)
     release_claims(claims)
     if spec.get("order_fd"):
         from .restart_keeper import keep_restart  # compiled for runs that ask for it
@@ -51,7 +51,7 @@ def run_guardian(spec: dict[str, Any], run_dir: str, done: int) -> int:
     return 0
 
 
-def refuse(spec: dict[str, Any], run_dir: str, done: int, refusal: RequestRefused) -> None:
+def report_refusal(spec: dict[str, Any], run_dir: str, done: int, refusal: RequestRefused) -> None:
     """Report the reason why the run does not start, to the client and in its directory."""
     why = str(refusal)
     answer_start(done, {"refused": why, "fix": refusal.fix})
@@ -60,7 +60,7 @@ def refuse(spec: dict[str, Any], run_dir: str, done: int, refusal: RequestRefuse
     write_file(os.path.join(run_dir, STATE), json.dumps(state))
 
 
-def guard(run_dir: str, pid: int, spec: dict[str, Any]) -> None:
+def guard_supervisor(run_dir: str, pid: int, spec: dict[str, Any]) -> None:
     """Reap until the supervisor has exited, then end and report any remaining processes of the run."""
     code = wait_for(pid)
     state = read_state(run_dir)

@@ -105,7 +105,7 @@ class RestartKeeper:
         write_next(self._dir, RESTARTING, by="host")
         place = tempfile.mkdtemp(prefix="gpulaunch-restart-")
         try:
-            unpack(os.path.join(self._dir, CLIENT_PACK), os.path.join(place, PACKED))
+            unpack_files(os.path.join(self._dir, CLIENT_PACK), os.path.join(place, PACKED))
             self._run_client(python, place)
         except (OSError, ValueError, zlib.error) as error:
             self._hopeless = "the restart on this host failed: %s" % error
@@ -164,7 +164,7 @@ class RestartKeeper:
         self._hopeless = "the restart on this host failed: %s" % why
 
 
-def unpack(path: str, place: str) -> None:
+def unpack_files(path: str, place: str) -> None:
     """Write the files of a client.pack below a directory. Raises OSError, and ValueError for what is none."""
     with open(path, "rb") as file:
         files = json.loads(zlib.decompress(base64.b64decode(file.read())))

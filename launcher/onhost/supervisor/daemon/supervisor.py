@@ -15,8 +15,8 @@ from ..disk_reserve import free_space
 from ..end_causes import EXIT, RANK, REFUSED
 from ..files import explain_full_disk
 from ..gpu_claims import release_claims
-from ..next_start import announce_keeper, succeed
-from ..processes import PR_SET_CHILD_SUBREAPER, call_prctl, reap
+from ..next_start import announce_keeper, note_successor
+from ..processes import PR_SET_CHILD_SUBREAPER, call_prctl, reap_children
 from ..protocol import RequestRefused
 from ..run_dir import STOP
 from .client_liveness import ClientLiveness
@@ -79,7 +79,7 @@ class Supervisor:
         self._run.save("running")
         self._run.emit("started", launcher=self._launcher.pid)
         before = self._run.spec.get("earlier_dir")
-        if before and not succeed(before, self._run.dir):
+        if before and not note_successor(before, self._run.dir):
             os.kill(os.getpid(), signal.SIGTERM)
         answer_start(done, self._run.state)
         os.close(done)
@@ -144,7 +144,7 @@ class Supervisor:
         """Detect exits of ranks and children."""
         self._see_ended_ranks()
         self._see_kills()
-        for pid, code in reap():
+        for pid, code in reap_children():
             self._child_ended(pid, code)
 
     def _see_kills(self, *, at_once: bool = False) -> None:
@@ -199,7 +199,7 @@ class Supervisor:
             self._ending.start((*failed, StopRequest("", FAILURE_GRACE_S, EXIT))[0])
 
     def _finish(self) -> None:
-        for _ in reap():
+        for _ in reap_children():
             pass
         end: dict[str, Any] = {
             "launcher_code": self._launcher.code,

@@ -35,22 +35,22 @@ def serve(run_dir: str, request: dict[str, Any]) -> int:
     """Carry connections until the client is gone. Raises RequestRefused."""
     if not request.get("tensorboard"):
         port = int(request["port"])
-        connect(port).close()
-        return carry(port)
+        connect_port(port).close()
+        return carry_connections(port)
     from ._tensorboard import TensorBoard
 
     with TensorBoard(read_json(os.path.join(run_dir, SPEC)) or {}, run_dir) as board:
-        return carry(board.port, board.connect)
+        return carry_connections(board.port, board.connect)
 
 
-def carry(port: int, open_connection: Callable[[], socket.socket] | None = None) -> int:
+def carry_connections(port: int, open_connection: Callable[[], socket.socket] | None = None) -> int:
     """Answer, then carry connections to the port."""
     send_header({"port": port, "t": time.time()})
-    PortRelay(open_connection or functools.partial(connect, port)).run()
+    PortRelay(open_connection or functools.partial(connect_port, port)).run()
     return 0
 
 
-def connect(port: int) -> socket.socket:
+def connect_port(port: int) -> socket.socket:
     """Connect to the port, by IPv4 or IPv6. Raises RequestRefused where nothing listens."""
     why = ""
     for address in LOOPBACK:

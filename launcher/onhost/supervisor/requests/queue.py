@@ -12,7 +12,7 @@ from typing import Any
 from preflight.probes.claim_files import CLAIMS_DIR
 
 from ..files import write_all
-from ..gpu_claims import release
+from ..gpu_claims import release_file
 from ..protocol import RequestRefused, encode_frame, send_header
 from ..wait_tickets import is_own, list_tickets_ahead, make_queue_id, make_ticket
 
@@ -60,7 +60,7 @@ class QueueSession:
                     return
         finally:
             if self._ticket is not None:
-                release(*self._ticket)
+                release_file(*self._ticket)
 
     def _obey(self, data: bytes) -> None:
         *words, self._unread = (self._unread[-100:] + data).split(b"\n")

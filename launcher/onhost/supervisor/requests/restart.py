@@ -54,7 +54,7 @@ def serve(run_dir: str, request: dict[str, Any]) -> int:
         write_next(run_dir, RESTARTING, document=document, by=by, restarter=os.getpid())
     order = read_order(fd) if request.get("order") else ""
     send_header({"granted": True, "next": read_next(run_dir), "order": order})
-    hear(run_dir)
+    follow_client(run_dir)
     if read_next(run_dir).get("state") == RESTARTING:
         with contextlib.suppress(OSError):
             write_next(run_dir, HELD)
@@ -62,7 +62,7 @@ def serve(run_dir: str, request: dict[str, Any]) -> int:
     return 0
 
 
-def hear(run_dir: str) -> None:
+def follow_client(run_dir: str) -> None:
     """Obey the client's words until it is gone."""
     rest = b""
     while select.select([0], [], [], SILENT_S)[0]:
@@ -74,12 +74,12 @@ def hear(run_dir: str) -> None:
         for line in lines:
             word, _, words = line.decode("utf-8", "replace").partition(" ")
             if word != "beat":
-                noted = obey(run_dir, word, words)
+                noted = obey_word(run_dir, word, words)
                 with contextlib.suppress(OSError):
                     write_all(1, encode_frame({"noted": noted, "next": read_next(run_dir)}))
 
 
-def obey(run_dir: str, word: str, argument: str) -> bool:
+def obey_word(run_dir: str, word: str, argument: str) -> bool:
     """Note what the client has decided; return False when it was stopped meanwhile."""
     if read_next(run_dir).get("state") == RESTARTED and word == RESTARTED:
         return True  # the new start has said so itself

@@ -77,7 +77,7 @@ def make_run_dir(spec: dict[str, Any]) -> str:
     except OSError as error:
         raise RequestRefused("the run directory %s cannot be made: %s" % (fresh, error.strerror)) from None
     try:
-        fill(fresh, spec)
+        write_first_files(fresh, spec)
         mark_place(place)
         remove_unfinished(place)
         return put_in_place(fresh, spec["run_id"])
@@ -123,7 +123,7 @@ def put_in_place(fresh: str, run_id: str) -> str:
     raise RequestRefused("a run called %s is already in %s" % (run_id, runs_dir()))
 
 
-def fill(path: str, spec: dict[str, Any]) -> None:
+def write_first_files(path: str, spec: dict[str, Any]) -> None:
     """Write the first files of a run. Raises OSError, and RequestRefused for one outside of it."""
     for name, text in [["rank.py", spec["rank_source"]], *spec.get("files", [])]:
         inside = os.path.normpath(os.path.join(path, name))
