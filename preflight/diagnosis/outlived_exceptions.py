@@ -9,11 +9,13 @@ from preflight.diagnosis.replacements import says_instead
 from preflight.diagnosis.run_ends import DONE, FAILED
 from preflight.diagnosis.run_progress import RunProgress
 from preflight.diagnosis.signature_matcher import find_first_match, zero_numbers
+from preflight.diagnosis.signatures.table import CausalDepth
 from preflight.diagnosis.tracebacks import (
     CAUSE,
     CONTEXT,
     HEADER,
     IN_THREAD,
+    LIBRARY,
     LONGEST_TRACEBACK,
     OF_TASK,
     match_exception,
@@ -72,7 +74,7 @@ def _is_ignored(lines: Sequence[Line], index: int, text: str) -> bool:
     if text.startswith(_NOT_LOGGED):
         return not any(_LOG_UNWRITABLE.search(lines[each].text) for each in _of_traceback(lines, index))
     if text.startswith(_AT_EXIT):
-        return all(find_first_match(lines[each].text) is None for each in _of_traceback(lines, index))
+        return _is_of_exit([lines[each].text for each in _of_traceback(lines, index)])
     if IN_THREAD in text:
         shown = [lines[each].text for each in _of_traceback(lines, index)]
         return _AT_SHUTDOWN.match(shown[-1]) is not None or (
@@ -88,6 +90,13 @@ def _is_ignored(lines: Sequence[Line], index: int, text: str) -> bool:
         and _WARNS.match(text) is not None
         and _is_above_one(lines, index)
     )
+
+
+def _is_of_exit(shown: Sequence[str]) -> bool:
+    """Whether a library failed while a process ended, in words of no row, or of who had ended before."""
+    files = [text.split('"')[1] for text in shown if '  File "' in text]
+    rows = [row for text in shown if (row := find_first_match(text)) is not None]
+    return any(map(LIBRARY.search, files[-1:])) and all(row.depth is CausalDepth.VICTIM for row in rows)
 
 
 def _is_above_one(lines: Sequence[Line], index: int) -> bool:

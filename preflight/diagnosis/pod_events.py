@@ -1,4 +1,4 @@
-"""Events of a pod that kept it from its start for a while, as kubectl lists them. Pure."""
+"""What kubectl lists of pods that a later event or row of it undoes. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,26 +10,63 @@ _EVENT = re.compile(r"\s*(?:\S+ +)?(?P<type>Normal|Warning) +(?P<reason>[A-Z][A-
 _BEFORE_START = frozenset({
     "FailedScheduling", "FailedCreatePodSandBox", "FailedMount", "FailedAttachVolume", "Failed", "ErrImagePull", "InspectFailed",
 })  # fmt: skip
-_OF_POD = re.compile(r"\bpod/\S+")
+_OF_POD = re.compile(r"\bpod/\S+|^Name: +\S+")
 _IMAGE = re.compile(r"\b[Ii]mage \"([^\"]+)\"")
+_OF_PULL = re.compile(r"\b[Ii]mage \"|\bErrImagePull\b|\bImagePullBackOff\b")
+_AGE = re.compile(r"(?<!\S)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?(?<=\d[dhms])(?!\S)")
+_ROW = re.compile(r"\s*(?:\S+ +)?(?P<pod>\S+) +\d+/\d+ +(?P<status>[A-Z]\S*) +\d+ +[(\d]")
+_WELL = frozenset({"Running", "Completed", "Succeeded"})
 
 
 def blank_recovered(lines: Sequence[Line]) -> Sequence[Line]:
-    """Return the lines with those events empty behind which their pod was started, its image pulled."""
-    if not any("Started " in line.text and "Normal " in line.text for line in lines):
+    """Return the lines with what pods got over empty: events before a start, rows above a good one."""
+    if not any(
+        " Running " in line.text or " Completed " in line.text or "Started " in line.text for line in lines
+    ):
         return lines
-    events = [(line, found) for line in lines if (found := _EVENT.match(line.text))]
-    kept = list(lines)
-    for place, (line, found) in enumerate(events):
-        if found["type"] == "Normal" or found["reason"] not in _BEFORE_START:
+    over = {*_find_before_start(lines), *_find_above_well(lines)}
+    return [replace(line, text="") if line.order in over else line for line in lines] if over else lines
+
+
+def _find_before_start(lines: Sequence[Line]) -> list[int]:
+    """Return the `order` of the events behind which their pod was started, its image pulled."""
+    events, described = [], ""
+    for line in lines:
+        named = _OF_POD.search(line.text)
+        if named and named[0].startswith("Name:"):
+            described = named[0]
+        elif found := _EVENT.match(line.text):
+            events.append((line, found, named[0] if named else described))
+    over = []
+    for place, (line, found, pod) in enumerate(events):
+        behind = [each for each in events[place + 1 :] if each[2] == pod]
+        of_start = found["reason"] != "Failed" or _OF_PULL.search(line.text)
+        if found["type"] == "Normal" or found["reason"] not in _BEFORE_START or not of_start:
             continue
-        pod, image = _OF_POD.findall(line.text)[:1], _IMAGE.search(line.text)
-        behind = [each for each in events[place + 1 :] if _OF_POD.findall(each[0].text)[:1] == pod]
-        last = max((each[0].order for each in behind if each[1]["type"] == "Warning"), default=-1)
-        started = [each for each in behind if each[1]["reason"] == "Started"]
+        image = _IMAGE.search(line.text)
+        last = max((each.order for each, event, _ in behind if event["type"] == "Warning"), default=-1)
         pulled = image is None or any(
-            each[1]["reason"] == "Pulled" and image[1] in _IMAGE.findall(each[0].text) for each in behind
+            event["reason"] == "Pulled" and image[1] in _IMAGE.findall(each.text) for each, event, _ in behind
         )
-        if pulled and any(each[0].order > last for each in started):
-            kept[line.order] = replace(line, text="")
-    return kept
+        if pulled and any(
+            event["reason"] == "Started"
+            and each.order > last
+            and _read_age(each.text) <= _read_age(line.text)
+            for each, event, _ in behind
+        ):
+            over.append(line.order)
+    return over
+
+
+def _read_age(text: str) -> int:
+    """Return the seconds since an event was seen last, 0 where it does not say."""
+    found = _AGE.search(text)
+    days, hours, minutes, seconds = (int(each or 0) for each in found.groups()) if found else (0, 0, 0, 0)
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def _find_above_well(lines: Sequence[Line]) -> list[int]:
+    """Return the `order` of the rows of pods that a later row shows running or completed."""
+    rows = [(line.order, found) for line in lines if (found := _ROW.match(line.text))]
+    last = {found["pod"]: found["status"] for _, found in rows}
+    return [order for order, found in rows if found["status"] not in _WELL and last[found["pod"]] in _WELL]

@@ -30,7 +30,7 @@ from preflight.diagnosis.tracebacks import LONGEST_TRACEBACK
 from preflight.diagnosis.warning_lines import IS_EXCEPTION, LONGEST, is_warning_line
 
 _LAUNCHER_FAILED = re.compile(
-    r"ChildFailedError|^\S+ FAILED$|exits with return code|Exited with exit code|core dumped|^Killed\b(?! (?!by )[a-z\d])|died with <Signals|exitcode\s*:\s*-?[1-9]|\bFAILED +[1-9]\d*:\d+$"
+    r"ChildFailedError|^\S+ FAILED$|exits with return code|Exited with exit code|core dumped|^Killed\b(?! (?!by )[a-z\d])|died with <Signals|exitcode\s*:\s*-?[1-9]|\bFAILED +[1-9]\d*:[01]$"
 )
 # torch's agent, whose ranks it may have started again before, and a sweep.
 _SUCCEEDED = re.compile(rf"worker group successfully finished|WorkerState\.SUCCEEDED|{COUNTED_RUNS.pattern}")
@@ -60,7 +60,7 @@ _UNBUFFERED = re.compile(
 )
 """Words of a shell, make, ninja, torch's store or TensorFlow's C++, logged before what the process prints."""
 _SAID_BY_TRAINERS = re.compile(
-    r"['\"]train_runtime['\"]\s*:|Trainer\.fit` stopped: `max_\w+=|worker group successfully finished|WorkerState\.SUCCEEDED|exits successfully|All \d+ ranks? finished|[Ss]tate: COMPLETED|\bCOMPLETED +0:0$|Normal termination \(return value 0\)|\d+ epochs completed in|^Trial \S+ completed after "
+    r"['\"]train_runtime['\"]\s*:|Trainer\.fit` stopped: `max_\w+=|worker group successfully finished|WorkerState\.SUCCEEDED|exits successfully|All \d+ ranks? finished|[Ss]tate: COMPLETED|\bCOMPLETED +0:0$|^Updated phase \w+ -> Succeeded|Normal termination \(return value 0\)|\d+ epochs completed in|^Trial \S+ completed after "
     rf"|{TESTS_PASSED.pattern}"
 )
 """What a trainer, launcher or scheduler says of a run that was done, and no script echoes after a command."""

@@ -38,11 +38,11 @@ _INNER = re.compile(
 _WRAPS = re.compile(
     r"Caught \w+ in |failed in the TorchScript interpreter|ProcessRaisedException|RayTaskError|RemoteTraceback|\bRemoteError|failed to import on the worker|^Exception: (?:-- Process \d+ terminated with|Request failed: 5\d\d\b)|ExceptionGroup: "
 )
-_LIBRARY = re.compile(
+LIBRARY = re.compile(
     r"(?:site|dist)-packages/|/lib(?:64)?/python3|/[Pp]ython\d*/[Ll]ib/|^[A-Za-z]:.{0,300}/[Ll]ib/(?:runpy|multiprocessing|concurrent|threading|subprocess|asyncio)\b|\.exe/__main__\.py$|^<frozen|^<string>|^<eval_with_key>|importlib|/conda-bld/|^<__array|/torchinductor_|/[a-z2-7]{2}/c[a-z2-7]{51}\.py$|^\w[\w/]*\.pyx$|/bin/(?![\w.-]*\.py$)[\w.-]+$|/(?:envs/[^/]+|\.?v?env\w*|\w*conda\d*|local|usr)/bin/[\w.-]+$"
     r"|^gpulaunch_(?:guard|rank)/|/gpulaunch/runs/(?:[^/]+/){1,2}(?:guard|rank|start_launcher)\.py$"  # between the script and torch
 )
-_BARE = re.compile(r"^[`*]{0,3}(?a:(?:\w+\.)*(?:\w{2,}Error|\w*Exception|StopIteration)(?:\(\w+\))?|(?:\w+\.)+Error|" + FAILING_CLASS + r"): (?![-+\d.naif%\s]+$)\S")  # fmt: skip
+_BARE = re.compile(r"^[`*]{0,3}(?a:(?:\w+\.)*(?:\w{2,}Error|\w*Exception|StopIteration(?=: Caught ))(?:\(\w+\))?|(?:\w+\.)+Error|" + FAILING_CLASS + r"): (?![-+\d.naif%\s]+$)\S")  # fmt: skip
 # A JVM names the exception that it ends by, then what that came of; Py4J puts it below Python's own.
 _OF_JVM = re.compile(
     r'(?:Caused by: |: |Exception in thread "[^"]{1,80}" )(?=(?:[a-z_]\w{0,60}\.){1,8}[A-Z]\w{0,80}(?:Error|Exception)\b)'
@@ -119,7 +119,7 @@ class ParsedException:
     @property
     def location(self) -> TracebackFrame | None:
         """The innermost frame in the user's own code."""
-        return next((frame for frame in reversed(self.frames) if not _LIBRARY.search(frame.path)), None)
+        return next((frame for frame in reversed(self.frames) if not LIBRARY.search(frame.path)), None)
 
     @property
     def place(self) -> str:

@@ -21,9 +21,7 @@ _DROP_FROM = 0.05  # a loss that was above this and is printed as 0.0 in the nex
 _SCALE_FLOOR = 1e-3
 _LOW_SCALE = 16  # three steps skipped in a row at it: a search from 2**16 has long found its own
 _SKIPPED = 40  # steps skipped in a row that no search for a scale needs: 2**40 is more than where it starts
-_OF_BEST = re.compile(
-    r"\b[Uu]s(?:es|ing|ed) (?:the )?best\b"
-)  # of a search: what it found so far, with which it continues
+_OF_BEST = re.compile(r"\bbest[- ]so[- ]far\b")  # of a search, which continues with it
 _REDUCED = re.compile(r"reducing (?:loss scale )?to (\d[\d.]*)")
 _ATTEMPTED = re.compile(r"[Aa]ttempted loss scale: (\d[\d.]*\d|\d)")
 _COLLAPSED = "the loss scale collapsed: every step overflows and is skipped"

@@ -11,12 +11,10 @@ _OF_PARENT = re.compile(
 )
 _SOFT = AnyOf(
     r"\b[Ww]arn(?:ing)?\b|Warning: |(?<!=)\bWARN(?:ING)?\b|(?<!=)\bINFO\b|(?<!=)\bDEBUG\b|(?<!fork: )\b[Rr]etry(?! (?:count|limit))|(?<!after \d )(?<!after \d\d )(?<!Max )[Rr]etri(?:es|ed)\b|[Ii]gnor(?:ed|ing|e \w+ error)|[Ss]kipp(?:ed|ing)|[Ff]all(?:ing)? ?back|[Ff]allback|[Rr]ecover|(?<!un)[Hh]andled\b|^[\d: .,-]{8,30}\[?I\]? |^\[I\] "
-    r"|^\[?W\d{3,4} |^\[W |\[I \S+|[Rr]esum(?:ed|ing)|[Dd]efaulting|thrown while requesting|: [WI] \w+/\w+|succeeded\b|(?:\band|[,;]) continu(?:ed|ing)\b|^/\S+/(?:pytorch_lightning|lightning\w*)/\S+\.py:\d+: (?!\S*(?:Error|Exception): |CUDA error)|using NumPy 1\.x cannot be run|[:;,(-] ?(?:so )?(?:using|assuming|taking|keeping) (?:the |its |a )?(?:(?:default|previous|fallback)\b(?! is (?:not|dis))|(?:[-+.\d][\d.e-]*|None|auto)\W*$)|\b(?:fault)?[Hh]andlers? (?:is |are )?(?:installed|registered|set|enabled)\b"
+    r"|^\[?W\d{3,4} |^\[W |\bwill (?:use|try)\b|\[I \S+|[Rr]esum(?:ed|ing)|[Dd]efaulting|thrown while requesting|: [WI] \w+/\w+|succeeded\b|(?:\band|[,;]) continu(?:ed|ing)\b|^/\S+/(?:pytorch_lightning|lightning\w*)/\S+\.py:\d+: (?!\S*(?:Error|Exception): |CUDA error)|using NumPy 1\.x cannot be run|[:;,(-] ?(?:so )?(?:using|assuming|taking|keeping) (?:the |its |a )?(?:(?:default|previous|fallback)\b(?! is (?:not|dis))|(?:[-+.\d][\d.e-]*|None|auto)\W*$)|\b(?:fault)?[Hh]andlers? (?:is |are )?(?:installed|registered|set|enabled)\b"
 )
 # Advice behind a message: it makes a line no warning where the line has the level of an error.
-_ADVISES = AnyOf(
-    r"\bwill (?:use|try|be)\b|\bif you\b|[Tt]o avoid|[Pp]lease (?:consider|see|note)|may (?:be|cause|lead)"
-)
+_ADVISES = AnyOf(r"\bwill be\b|\bif you\b|[Tt]o avoid|[Pp]lease (?:consider|see|note)|may (?:be|cause|lead)")
 _OF_ERROR = re.compile(r".{0,100}?(?<!=)\b(?:ERROR|CRITICAL|FATAL)\b(?=[ \t:|\])-])")
 _HARD = re.compile(
     r"NCCL WARN|OP_REQUIRES failed|^\[?F\d{3,4} [\d:]{8}|\bWARN Call to ibv_|NET/OFI (?:Couldn't|OFI NCCL failure)|NCCL INFO \S+\.cc:\d+ -> [1-7]\b|\b(?:[Rr]eceived|[Cc]aught|[Gg]ot) (?:an? )?(?:signal[ =:]+)?SIG|"

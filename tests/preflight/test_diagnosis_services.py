@@ -22,6 +22,10 @@ _HEAD = 'Traceback (most recent call last):\n  File "/w/t.py", line 3, in {}\n  
 _KEY_ERROR = _HEAD + "KeyError: 'k'\n"
 _RUNS = "".join(f"epoch {n} loss 0.{9 - n}\n" for n in range(1, 4))
 _NODE = 'time="2026-06-16T03:12:51Z" level=info msg="node changed" new.message="{}" new.phase={}\n'
+_DESCRIBED = "Name:         {}\nEvents:\n"
+_OCI = 'Error: failed to create containerd task: exec: "train": executable file not found in $PATH'
+_ROW = "t-0   0/1     {:18} {:11}   5m\n"
+_SACCT = "4411{:8} train  gpu  {:>10}  {} \n"
 _POST = 'INFO:     10.0.0.3:4 - "POST /v1/completions HTTP/1.1" {}\n'
 
 
@@ -49,6 +53,18 @@ _POST = 'INFO:     10.0.0.3:4 - "POST /v1/completions HTTP/1.1" {}\n'
         (_LACKS + _STARTED + _LACKS, "S44"),
         (_PULL + _PULLED.format("istio/proxy:1") + _STARTED, "S111"),
         (_LACKS.replace("0/12", "pod/a 0/12") + _STARTED.replace("Started c", "pod/b Started c"), "S44"),
+        (_DESCRIBED.format("t-0") + _LACKS + _DESCRIBED.format("log-0") + _STARTED, "S44"),
+        (_EVENT.format("Warning", "Failed", "kubelet", _OCI) + _STARTED, "S111"),
+        (_LACKS + _STARTED.replace(" 9m ", " 50m"), "S44"),  # listed in another order
+        (_ROW.format("Error", 1) + _ROW.format("Running", "2 (9s ago)") + _ROW.format("Error", 2), "S99"),
+        (_SACCT.format("", "FAILED", "1:0") + _SACCT.format(".extern", "COMPLETED", "0:0"), "S119"),
+        (
+            "".join(
+                f"step {n} loss {x} (using best-fit kernel)\n"
+                for n, x in enumerate(["2.1", "nan", "nan", "nan"])
+            ),
+            "S11",
+        ),
         (_KEY_ERROR.format("<module>") + "Command exited with return code 0\n", "S00"),
         (_RUNS + _KEY_ERROR.format("<module>") + "continuing without plots\nTraining finished\n", "S00"),
     ],
@@ -75,6 +91,13 @@ def test_a_service_says_how_a_run_failed(log: str, code: str) -> None:
         + _POST.format("200 OK"),
         _RUNS + _KEY_ERROR.format("plot") + "Could not plot, continuing without.\nTraining finished\n",
         _NODE.format("", "Succeeded") * 2,
+        _NODE.format("OOMKilled (exit code 137)", "Failed")
+        + _NODE.format("", "Running")
+        + 'time="2026-06-16T04:12:51Z" level=info msg="Updated phase Running -> Succeeded" n=1\n',
+        _ROW.format("CrashLoopBackOff", "3 (20s ago)") + _ROW.format("Running", "4 (9s ago)"),
+        "".join(f"fold {n}/5 Error 1{n} 0.03\n" for n in range(1, 6)),
+        "Epoch 1 COMPLETED 2:31\nTraining COMPLETED 12:45\ngame 1 FAILED 3:5\n",
+        _LEVELED.format(1, "ERROR", "no flash-attn, will use sdpa") + _LEVELED.format(2, "INFO", "loaded"),
         "episode 12: Task failed.\nepisode 13: Task succeeded.\nepisode 14: Task failed.\nsuccess: 0.33\n",
         "fitting law 3\n[fit budget 180s exceeded; using best-so-far params (loss=inf)]\n",
     ],

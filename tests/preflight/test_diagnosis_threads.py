@@ -22,6 +22,7 @@ _BEST = "ValueError: --load_best_model_at_end requires the save and eval strateg
 _THREAD = f"Exception in thread Thread-3:\n{_HEAD}RuntimeError: can't create new thread at "
 _THREAD += "interpreter shutdown\n"
 _AT_EXIT = f"Error in atexit._run_exitfuncs:\n{_HEAD}"
+_IN_JAX = '  File "/v/lib/python3.12/site-packages/jax/_src/distributed.py", line 9, in shutdown\n'
 _PODS = "NAME    READY   STATUS             RESTARTS   AGE\n"
 _BIND = "srun: error: Task launch for StepId=2.2 failed on node n4: Unable to satisfy cpu bind request\n"
 
@@ -75,6 +76,7 @@ _BIND = "srun: error: Task launch for StepId=2.2 failed on node n4: Unable to sa
         # What fails while a process ends is named where a row knows it, or something failed before.
         (f"{_STEPS}{_AT_EXIT}OSError: [Errno 28] No space left on device\n", "S76", "free space"),
         (f"{_STEPS}{_HEAD}KeyError: 'x'\n{_THREAD}", "S00", "lacks the key"),
+        (f"{_STEPS}{_AT_EXIT}KeyError: 'out'\n", "S00", "lacks the key"),
     ],
 )
 def test_the_first_cause_and_what_to_do(log: str, code: str, says: str) -> None:
@@ -89,7 +91,10 @@ def test_the_first_cause_and_what_to_do(log: str, code: str, says: str) -> None:
         _STEPS + _THREAD,
         f"{_PODS}t-0  1/1     Running   3          11m\nt-1  0/1     Completed   0   9m\n",
         f"formats: 3 files\n{_STEPS}can't open input file list: falling back to the default\n",
-        f"{_STEPS}{_AT_EXIT}jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: Deadline Exceeded\n",
+        f"{_STEPS}{_AT_EXIT}{_IN_JAX}jaxlib.XlaRuntimeError: DEADLINE_EXCEEDED: Deadline Exceeded\n",
+        f"{_STEPS}Training finished\n{_AT_EXIT}{_IN_JAX}BrokenPipeError: [Errno 32] Broken pipe\n",
+        f"{_STEPS}StopIteration: early stopping\nTraining finished\n",
+        f"Key 'lm_head.weight' not in 'model.safetensors'\n{_STEPS}",
         f"{_STEPS}E client.cc:481] Failed to disconnect from coordination service with status: DEADLINE\n",
         _UNLOGGED + "".join(map(_BAR.format, range(4))),
         f"loading\nImportError: no fused kernels, using eager\n{_BAR.format(0)}",

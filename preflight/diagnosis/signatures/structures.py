@@ -151,7 +151,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S67", r"\bUCX +(?:ERROR|FATAL) (?! *cu[A-Z]\w+\(|.{0,200}\bremote key\b)|NCCL WARN Call to ibv_\w+\(\) returned|\bmlx5_core \S{1,40}: .{0,80}\bfatal\b"),
     ("S115", r"\bwandb: ERROR (?:.{0,100}timed out|Error communicating with wandb process|.{0,60}W&B process|.{0,100}[Pp]ermission)"),  # it may continue without it
     ("S115", r"^(?:mlflow|comet_ml|neptune|clearml|swanlab|trackio)\.(?:\w+\.){0,6}\w{1,60}: "),
-    ("S98", r"\b(?:hydra|omegaconf)\.errors\.(?!Instantiation)[A-Z]\w+: |^\W{0,3}Could not override '|^\W{0,3}Key '\S{1,80}' (?:is not in struct|not in '\S{1,80}'$)|\bConfig\w{0,12}Error\(['\"]|^\W{0,3}Missing key \S{1,80}$|Accessing unknown key in a struct|^\W{0,3}In '\S{1,120}': (?:Could not find|Validation error)|^\W{0,3}You must specify '\S{1,80}', e\.g|^\W{0,3}Primary config \w+ '\S{1,120}' not found"),
+    ("S98", r"\b(?:hydra|omegaconf)\.errors\.(?!Instantiation)[A-Z]\w+: |^\W{0,3}Could not override '|^\W{0,3}Key '\S{1,80}' (?:is not in struct|not in '[A-Z]\w{1,80}'$)|\bConfig\w{0,12}Error\(['\"]|^\W{0,3}Missing key \S{1,80}$|Accessing unknown key in a struct|^\W{0,3}In '\S{1,120}': (?:Could not find|Validation error)|^\W{0,3}You must specify '\S{1,80}', e\.g|^\W{0,3}Primary config \w+ '\S{1,120}' not found"),
     ("S33", _raised(r"\b(?:NVSHMEM|CUPTI|nvJitLink|NVRTC|NVML)\b.{0,60}\b(?:failed|[Ee]rror)\b", r"\bCUDA (?:driver )?error: (?!.{0,80}captur)[A-Za-z]")),
     ("S33", r"\bcu(?:da)?(?:Ctx|Event|Stream|Launch|Mem|Module|Graph)[A-Z]\w{1,30}(?:\(\))? failed\b(?!: (?:context is destroyed|invalid device context))"),  # else cleaned up too late
     ("S33", r"\bCUDA_ERROR_(?:NOT_SUPPORTED|NOT_PERMITTED|NOT_FOUND|SHARED_OBJECT_\w+|LAUNCH_TIMEOUT|DEINITIALIZED|TIMEOUT)\b"),
