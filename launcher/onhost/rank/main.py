@@ -46,7 +46,7 @@ def load_guard(place: RankContext) -> None:
 
     own = guard.GuardContext(place.rank, place.local_rank, place.run_dir)
     watch = functools.partial(hook_imports, report=place.report)
-    guard.prepare(own, guard.RankServices(place.report, watch, read_gpu_uuid))
+    guard.prepare_guard(own, guard.RankServices(place.report, watch, read_gpu_uuid))
 
 
 def main() -> None:
