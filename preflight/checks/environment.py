@@ -38,6 +38,10 @@ _SERVICES = {  # names, what logs in by an interpreter, what does without
         *("Hugging Face's hub", "-c 'import huggingface_hub as hub; hub.login()'"),
         "a gated repository also wants its terms accepted on its page",
     ),
+    "comet_ml": ("Comet", "-c 'import comet_ml; comet_ml.login()'", "or --set env.COMET_START_ONLINE=false"),
+    "swanlab": ("SwanLab", "-m swanlab login", "or --set env.SWANLAB_MODE=offline"),
+    "clearml": ("ClearML", "-m clearml.cli.config", "or --set env.CLEARML_OFFLINE_MODE=1"),
+    "neptune": ("Neptune", "", "NEPTUNE_API_TOKEN under env: of the host, or --set env.NEPTUNE_MODE=offline"),
 }
 _HERE = "localhost"
 SCRUBBED_PREFIXES = ("ACCELERATE_", "PET_", "TORCHELASTIC_")
@@ -188,30 +192,39 @@ def no_inherited_gpu_list(facts: HostFacts, environ: dict[str, str]) -> Iterator
 def services_know_the_user(
     hosts: Mapping[str, HostFacts], script: ScriptAnalysis | None
 ) -> Iterator[Problem]:
-    """Each host has the login that the script needs: of Weights & Biases, of Hugging Face's hub.
+    """Each host has the login that the script needs: of Hugging Face's hub, of a service for experiments.
 
     Without it ranks end minutes after the start, once the model is loaded: "api_key not configured (no-tty)",
     "You are trying to access a gated repo". gpulaunch reads what the script surely calls for this launch
-    (`wandb.init`, `WandbLogger`, `report_to`, `push_to_hub`, gated models by their names), and looks on the
-    hosts for keys: for their presence, never for what they say. A key that ~/.bashrc exports below its first
-    lines reaches no rank: a session without a terminal does not read so far. It says nothing where WANDB_MODE
-    is offline or disabled, and of a script that sets such variables or loads a .env file.
+    (`wandb.init`, `WandbLogger`, `report_to`, `push_to_hub`, gated models by their names; Comet, Neptune,
+    SwanLab and ClearML likewise), and looks on the hosts for keys: for their presence, never for what they
+    say. A key that ~/.bashrc exports below its first lines reaches no rank: a session without a terminal does
+    not read so far. It says nothing where WANDB_MODE is offline or disabled, and of a script that sets such
+    variables or loads a .env file.
 
     Fix: log in on the host, by the command of the message, which asks for the key; or `env:` of the config.
-    Source: WANDB_API_KEY, ~/.netrc, HF_TOKEN, the token file and the cache of huggingface_hub; the script.
+    Source: variables such as WANDB_API_KEY and HF_TOKEN, ~/.netrc, ~/.comet.config, ~/.swanlab,
+    ~/clearml.conf, the token file and the cache of huggingface_hub; the script.
     """
     main = next(iter(hosts.values()), None)
     for host, facts in hosts.items():
         if script is None or isinstance(facts.python, Missing) or isinstance(facts.python.logins, Missing):
             continue  # ENV001 reports the second; a recording of before has no logins
-        known = {*facts.python.logins, *(() if "wandb" in facts.python.packages else ("wandb",))}
+        sought, installed = facts.python.login_services, {"huggingface", *facts.python.packages}
+        lookable = {name for name in sought if name.replace("_", "-") in installed}
         mine = [use for use in script.services if facts is main or not use.first_rank]
-        lacking = [use for use in reversed(mine) if not {use.service, use.what} & known]
+        lacking = [
+            use
+            for use in reversed(mine)
+            if use.service in lookable and not {use.service, use.what}.intersection(facts.python.logins)
+        ]
         for use in {use.service: use for use in lacking}.values():
             name, login, more = _SERVICES[use.service]
             yield Problem(
                 f"{use.what} needs a login to {name}, and this user has none on {host}",
-                f"on {host}: {quote_path(facts.python.executable)} {login} asks for the key; {more}",
+                f"on {host}: {quote_path(facts.python.executable)} {login} asks for the key; {more}"
+                if login
+                else more,
                 str(use.place or ""),
                 hosts=(host,),
             )

@@ -49,6 +49,7 @@ class PythonEnv:
     absent_installers: tuple[str, ...] = ()  # of pip and ensurepip, those that it cannot import
     # Services that need no login of the user (any more), and gated repositories that are in the cache.
     logins: Fact[tuple[str, ...]] = Missing("the answer does not hold it", "not-asked")
+    login_services: tuple[str, ...] = ("wandb", "huggingface")  # looked for; the default: before it was said
     packages_stamp: str = ""  # changes with every change of `packages`; "": that is not certain
 
 

@@ -65,10 +65,10 @@ class LightningSize:
 
 @dataclass(frozen=True, slots=True)
 class ServiceUse:
-    """A call that needs a login: "wandb", or a repository of Hugging Face's hub that is gated."""
+    """A call that needs a login to a service, or a repository of Hugging Face's hub that is gated."""
 
     place: CodeLocation | None  # None: the launch's arguments name it
-    service: Literal["wandb", "huggingface"]
+    service: str  # of LOGINS of the probes
     what: str  # "wandb.init", "meta-llama/Llama-3.1-8B"
     first_rank: bool = False  # rank 0 alone calls it
 

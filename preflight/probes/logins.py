@@ -1,14 +1,17 @@
 """Services that the user of a host is logged in to: that a key is on it, never what it says."""
 
+import glob
 import os
 import re
 from collections.abc import Mapping
 
 from .files import read_text_or
-from .request import find_hugging_face_home
+from .request import LOGINS, find_hugging_face_home
 
-_UNUSED = re.compile(r"(?i)offline|disabled|dryrun|true|1|yes|on")  # what says that the service is not called
+_USED = re.compile(r"(?i)|online|run|shared|cloud|a?sync|get|create|get_or_create|false|0|no?|off")
+"""What a variable such as WANDB_MODE says of a service that is called; other words may keep it from that."""
 _OFFLINE = re.compile(r"(?m)^ *(?:mode *= *(?:offline|disabled|dryrun)|disabled *= *true) *$")
+_SETS = re.compile(r"(?im)api_key|password|\bmode\b")
 GATED = re.compile(
     r"meta-llama/|google/(?:code|pali|med)?gemma(?!-4)|black-forest-labs/FLUX\.1-(?:dev|Kontext|Fill|Canny|Depth)"
     r"|stabilityai/stable-diffusion-3|bigcode/(?:starcoder|the-stack)|ILSVRC/imagenet-1k|mozilla-foundation/common_voice"
@@ -17,29 +20,44 @@ GATED = re.compile(
 
 
 def find_logins(environ: Mapping[str, str], workdir: str) -> list[str]:
-    """Return "wandb" and "huggingface" where the user needs no login, and gated repositories in the cache.
+    """Return the services of LOGINS that need no login of the user, and gated repositories in the cache.
 
-    Source: wandb/sdk/lib/apikey.py; huggingface_hub/utils/_auth.py and constants.py.
+    Source: wandb/sdk/lib/apikey.py; huggingface_hub/utils/_auth.py and constants.py; comet_ml 3.58
+    (config/config_class.py), neptune 1.14 (envs.py), swanlab 0.10 (sdk/internal/settings), clearml 2.1
+    (backend_config/defs.py, backend_api/session/defs.py).
     """
     home, value = find_hugging_face_home(environ), environ.get
     server = re.split("[/:]", (value("WANDB_BASE_URL") or "").partition("://")[2])[0] or "wandb"
     folder = value("WANDB_CONFIG_DIR") or "~/.config/wandb"
-    read = {  # what shows of each that it needs no login
-        "wandb": value("WANDB_API_KEY")
-        or value("WANDB_IDENTITY_TOKEN_FILE")
-        or _UNUSED.fullmatch(value("WANDB_MODE") or value("WANDB_DISABLED") or "")
-        or re.search(r"machine\s+\S*" + re.escape(server), _texts(value("NETRC") or "~/.netrc", "~/_netrc"))
+    swanlab = value("SWANLAB_ROOT") or value("SWANLAB_SAVE_DIR") or "~/.swanlab"
+    files = {  # what they hold of a user who needs no login
+        "wandb": re.search(
+            r"machine\s+\S*" + re.escape(server), _texts(value("NETRC") or "~/.netrc", "~/_netrc")
+        )
         or _OFFLINE.search(_texts(folder + "/settings", workdir + "/wandb/settings")),
-        "huggingface": value("HF_TOKEN")
-        or value("HUGGING_FACE_HUB_TOKEN")
-        or _UNUSED.fullmatch(value("HF_HUB_OFFLINE") or "")
-        or _texts(value("HF_TOKEN_PATH") or home + "/token", "~/.huggingface/token").strip(),
+        "huggingface": _texts(value("HF_TOKEN_PATH") or home + "/token", "~/.huggingface/token").strip(),
+        "comet_ml": _SETS.search(_texts("~/.comet.config", workdir + "/.comet.config", workdir + "/.env")),
+        "swanlab": _SETS.search(
+            _texts(swanlab + "/.netrc", swanlab + "/config.y*ml", "/etc/swanlab/*.y*ml", workdir + "/.env")
+            + _texts(workdir + "/swanlab.y*ml", workdir + "/.swanlab/.netrc", workdir + "/.swanlab/*")
+        ),
+        "clearml": _texts("~/clearml.conf", "~/trains.conf").strip(),
     }
+    found = [
+        service
+        for service, (keys, modes) in LOGINS.items()
+        if any(map(value, keys))
+        or not all(_USED.fullmatch(value(name) or "") for name in modes)
+        or files.get(service)
+    ]
     hub = os.path.expanduser(value("HF_HUB_CACHE") or home + "/hub")
     cached = os.listdir(hub) if os.path.isdir(hub) else []
     names = (name.partition("--")[2].replace("--", "/") for name in cached)
-    return [name for name, found in read.items() if found] + sorted(filter(GATED.match, names))
+    return found + sorted(filter(GATED.match, names))
 
 
 def _texts(*paths: str) -> str:
-    return "\n".join(read_text_or(os.path.expanduser(path)) for path in paths)
+    """Return what files hold; a path that is of no file may be a pattern."""
+    every = map(os.path.expanduser, paths)
+    found = [[path] if os.path.exists(path) else glob.glob(path) for path in every]
+    return "\n".join(read_text_or(path) for several in found for path in several)

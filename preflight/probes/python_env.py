@@ -12,7 +12,7 @@ from .earlier_facts import stamp_packages
 from .fact import Emit, Json, missing, read_fact
 from .files import read_text, read_text_or
 from .logins import find_logins
-from .request import ProbeRequest, find_hugging_face_home, resolve_path
+from .request import LOGINS, ProbeRequest, find_hugging_face_home, resolve_path
 from .script_imports import list_absent_modules
 
 _LONGEST_CONFIG = 1 << 16
@@ -31,6 +31,7 @@ def probe(ask: ProbeRequest, emit: Emit) -> None:
         "absent_installers": [name for name in ("pip", "ensurepip") if find_spec(name) is None],
         "accelerate_config": read_fact(lambda: default_accelerate_config(environ)),
         "absent_modules": read_fact(lambda: list_absent_modules(ask, path)),
+        "login_services": list(LOGINS),
         "logins": read_fact(lambda: find_logins(environ, resolve_path(ask.paths.get("workdir", "")))),
     }
     if ask.known is None or not stamp or ask.known.packages != stamp:

@@ -9,13 +9,34 @@ from .fact import Json
 
 _DEADLINE_S = 20.0  # when the request names none
 _ROLES = ("workdir", "output", "hf_cache", "tmp", "script", "run_dir", "offload", "input")
+LOGINS = {  # by service: what, once it is set, logs a user in or may; what may say that it is not called
+    "wandb": (("WANDB_API_KEY", "WANDB_IDENTITY_TOKEN_FILE"), ("WANDB_MODE", "WANDB_DISABLED")),
+    "huggingface": (("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"), ("HF_HUB_OFFLINE",)),
+    "comet_ml": (
+        ("COMET_API_KEY", "COMET_CONFIG", "COMET_INI", "COMET_START_ONLINE"),
+        ("COMET_MODE", "COMET_AUTO_LOG_DISABLE"),
+    ),
+    "neptune": (("NEPTUNE_API_TOKEN",), ("NEPTUNE_MODE",)),
+    "swanlab": (("SWANLAB_API_KEY", "SWANLAB_CONFIG_DIR", "SWANLAB_SECRETS_DIR"), ("SWANLAB_MODE",)),
+    "clearml": (
+        ("CLEARML_API_ACCESS_KEY", "CLEARML_AUTH_TOKEN", "CLEARML_CONFIG_FILE"),
+        ("CLEARML_OFFLINE_MODE", "CLEARML_IGNORE_MISSING_CONFIG"),
+    ),
+}
 ENV_NAMES = (
     *("HF_HOME", "LD_LIBRARY_PATH", "PYTHONPATH", "TMPDIR", "XDG_CACHE_HOME"),
-    *("HF_HUB_CACHE", "HF_HUB_OFFLINE", "HF_TOKEN_PATH"),
-    *("WANDB_MODE", "WANDB_DISABLED", "WANDB_BASE_URL", "WANDB_CONFIG_DIR"),
+    *(
+        "HF_HUB_CACHE",
+        "HF_TOKEN_PATH",
+        "WANDB_BASE_URL",
+        "WANDB_CONFIG_DIR",
+        "SWANLAB_ROOT",
+        "SWANLAB_SAVE_DIR",
+    ),
+    *(name for _, modes in LOGINS.values() for name in modes),
 )
 """Variables of a launch's own by which the probes find what it will use."""
-SECRET_NAMES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY", "WANDB_IDENTITY_TOKEN_FILE")
+SECRET_NAMES = tuple(name for keys, _ in LOGINS.values() for name in keys)
 """Those of which a request says that they are set, and not to what."""
 
 

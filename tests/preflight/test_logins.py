@@ -40,6 +40,14 @@ def put(path: Path, text: str) -> None:
             ["meta-llama/Llama-3.1-8B"],
         ),
         (".cache/huggingface/hub/models--ada--secret/refs/main", "", []),
+        (".comet.config", f"[comet]\napi_key = {KEY}\n", ["comet_ml"]),
+        ("work/.comet.config", f"[comet]\napi_key={KEY}\n", ["comet_ml"]),
+        (".comet.config", "[comet]\nworkspace = ada\n", []),
+        (".swanlab/.netrc", f"machine https://api.swanlab.cn login user password {KEY}", ["swanlab"]),
+        (".swanlab/config.yaml", f"api_key: {KEY}\n", ["swanlab"]),
+        ("work/swanlab.yml", "mode: offline\n", ["swanlab"]),
+        ("work/.env", f"COMET_API_KEY={KEY}\n", ["comet_ml", "swanlab"]),  # whose names are not told apart
+        ("clearml.conf", "api { credentials {} }", ["clearml"]),
     ],
 )
 def test_files_log_a_user_in(
@@ -59,6 +67,18 @@ def test_files_log_a_user_in(
         ("HF_TOKEN", "set", ["huggingface"]),
         ("HF_HUB_OFFLINE", "1", ["huggingface"]),
         ("HF_HUB_OFFLINE", "0", []),
+        ("COMET_API_KEY", "set", ["comet_ml"]),
+        ("COMET_START_ONLINE", "set", ["comet_ml"]),
+        ("COMET_MODE", "disabled", ["comet_ml"]),
+        ("COMET_MODE", "create", []),
+        ("NEPTUNE_API_TOKEN", "set", ["neptune"]),
+        ("NEPTUNE_MODE", "debug", ["neptune"]),
+        ("NEPTUNE_MODE", "async", []),
+        ("SWANLAB_API_KEY", "set", ["swanlab"]),
+        ("SWANLAB_MODE", "local", ["swanlab"]),
+        ("SWANLAB_MODE", "cloud", []),
+        ("CLEARML_API_ACCESS_KEY", "set", ["clearml"]),
+        ("CLEARML_OFFLINE_MODE", "1", ["clearml"]),
     ],
 )
 def test_variables_log_a_user_in(

@@ -89,12 +89,51 @@ PARSED = "args, = HfArgumentParser(TrainingArguments).parse_args_into_dataclasse
         (ARGS + "AutoModelForCausalLM.from_pretrained('google/gemma-2-2b', token=t)", "", ""),
         (ARGS + "load_dataset('ILSVRC/imagenet-1k')", "", "ILSVRC/imagenet-1k"),
         (ARGS + "load_dataset('imdb')", "", ""),
+        ("import comet_ml\ncomet_ml.start(project_name='a')", "", "comet_ml.start"),
+        ("import comet_ml\ncomet_ml.start('key')", "", ""),
+        ("import comet_ml\ncomet_ml.start(online=False)", "", ""),
+        ("import comet_ml\ncomet_ml.login()\ncomet_ml.start()", "", ""),
+        ("from comet_ml import Experiment\nExperiment(project_name='a')", "", "comet_ml.Experiment"),
+        ("from comet_ml import Experiment\nExperiment(api_key=k)", "", ""),
+        ("from comet_ml import Experiment\nExperiment(disabled=True)", "", ""),
+        ("import neptune\nneptune.init_run(project='a/b')", "", "neptune.init_run"),
+        ("import neptune\nneptune.init_run(mode='debug')", "", ""),
+        ("import neptune\nneptune.init_run(api_token=neptune.ANONYMOUS_API_TOKEN)", "", ""),
+        ("import swanlab\nswanlab.init(project='a')", "", "swanlab.init"),
+        ("import swanlab\nswanlab.init(project='a', mode='cloud')", "", "swanlab.init"),
+        ("import swanlab\nswanlab.init(project='a', mode='local')", "", ""),
+        ("import swanlab\nswanlab.login(api_key=k)\nswanlab.init(project='a')", "", ""),
+        ("from clearml import Task\nTask.init(project_name='a', task_name='b')", "", "clearml.Task.init"),
+        ("from clearml import Task\nTask.set_offline(True)\nTask.init(project_name='a')", "", ""),
+        (
+            "from lightning.pytorch.loggers import CometLogger\nCometLogger(project='a')",
+            "",
+            "CometLogger first",
+        ),
+        ("from lightning.pytorch.loggers import CometLogger\nCometLogger(save_dir='a')", "", ""),
+        (
+            "from pytorch_lightning.loggers.neptune import NeptuneLogger\nNeptuneLogger(project='a')",
+            *("", "NeptuneLogger first"),
+        ),
+        ("TrainingArguments('o', report_to='swanlab')", "", "report_to first"),
+        ("TrainingArguments('o', report_to=['comet_ml', 'tensorboard'])", "", "report_to first"),
+        ("Accelerator(log_with='clearml').init_trackers('a')", "", "log_with first"),
     ],
 )
 def test_a_script_calls_services(code: str, given: str, found: str) -> None:
     seen = analyze_script(HEAD + code, "a.py", args=tuple(given.split()), versions={"transformers": "4.57.0"})
     whats = {f"{use.what}{' first' * use.first_rank}" for use in seen.services}
     assert whats == ({found} if found else set())
+
+
+def test_each_service_that_is_named_is_meant() -> None:
+    code = HEAD + "TrainingArguments('o', report_to=['swanlab', 'clearml', 'tensorboard'])"
+    assert [use.service for use in analyze_script(code, "a.py").services] == ["swanlab", "clearml"]
+
+
+def test_all_trackers_are_those_with_a_key() -> None:
+    code = HEAD + "Accelerator(log_with='all').init_trackers('a')"
+    assert [use.service for use in analyze_script(code, "a.py").services] == ["wandb"]
 
 
 def test_a_module_of_the_script_may_see_to_the_login() -> None:

@@ -1,14 +1,16 @@
-"""Calls that need a login: Weights & Biases, and gated repositories of Hugging Face's hub."""
+"""Calls that need a login: services for experiments, and gated repositories of Hugging Face's hub."""
 
 import ast
+from functools import partial
 
 from preflight import regex as re
 from preflight.probes.logins import GATED
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import CallModel, Interpreter
-from preflight.script.interpreter.values import UNKNOWN, Element, Ref, Seq, Value, as_text, list_values
+from preflight.script.interpreter.values import UNKNOWN, Const, Element, Ref, Seq, Value, as_text, list_values
 
 _OWN_WAY = {"token", "use_auth_token", "local_files_only"}
+_TRACKERS = ("wandb", "comet_ml", "neptune", "swanlab", "clearml")
 _WITHOUT_KEY = re.compile(r"\banonymous=|Settings\([^)]*mode=")
 
 
@@ -21,27 +23,32 @@ def load_from_hub(it: Interpreter, call: Call) -> Value:
     return UNKNOWN
 
 
-def uses_wandb(targets: Value) -> bool:
-    """Whether `report_to` or `log_with` surely names Weights & Biases."""
-    return any(
-        as_text(item) in ("wandb", "all")
-        for item in (targets.items if isinstance(targets, Seq) else (targets,))
-    )
+def find_trackers(targets: Value) -> list[str]:
+    """Return the services that `report_to` or `log_with` surely names; "all" may be without the others."""
+    items = targets.items if isinstance(targets, Seq) else (targets,)
+    names = {"wandb" if name == "all" else name for name in map(as_text, items)}
+    return [name for name in _TRACKERS if name in names]
 
 
 def init_trackers(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """accelerator.init_trackers(...) starts what log_with names, on the first rank."""
-    if isinstance(owner, Ref) and uses_wandb(it.attr(owner, "log_with")):
-        it.emit(call.event("service", None, "log_with"))
+    for name in find_trackers(it.attr(owner, "log_with")) if isinstance(owner, Ref) else ():
+        it.emit(call.event("service", None, "log_with", service=Const(name)))
     return UNKNOWN
 
 
 def _wandb_init(it: Interpreter, call: Call) -> Value:
     it.emit(call.event("run", None, "init"))
+    return _start(it, call, service="wandb", what="wandb.init")
+
+
+def _start(it: Interpreter, call: Call, *, service: str, what: str) -> Value:
+    """Note a call that starts a run with what the user of the host is logged in with."""
     mode = call.get("mode")
-    online = mode is None or all(as_text(item) == "online" for item in list_values(mode))
-    if online and not call.open and not _WITHOUT_KEY.search(ast.unparse(call.node)):
-        it.emit(call.event("service", None, "wandb.init"))
+    online = mode is None or all(as_text(item) in _ONLINE for item in list_values(mode))
+    own = call.open or not call.kwargs.keys().isdisjoint(_KEYS) or (call.args and service == "comet_ml")
+    if online and not own and not _WITHOUT_KEY.search(ast.unparse(call.node)):
+        it.emit(call.event("service", None, what, service=Const(service)))
     return UNKNOWN
 
 
@@ -50,18 +57,40 @@ def _wandb_log(it: Interpreter, call: Call) -> Value:
     return UNKNOWN
 
 
-def _wandb_logger(it: Interpreter, call: Call) -> Value:
+def _logger(it: Interpreter, call: Call, *, name: str) -> Value:
     """Note Lightning's logger, which starts a run on the first rank once a Trainer trains."""
     if not call.open and call.kwargs.keys().isdisjoint(_LOGGERS_OWN):
-        it.emit(call.event("service", None, "WandbLogger"))
+        _start(it, call, service=LOGGERS[name], what=name)
     return UNKNOWN
 
 
-_LOGGERS_OWN = {"offline", "mode", "experiment", "anonymous", "settings"}
-_LIGHTNING = ("lightning.pytorch", "pytorch_lightning")
+_ONLINE = ("online", "cloud", "async", "sync", "create", "get_or_create")
+_KEYS = {"api_key", "api_token", "online", "disabled"}
+LOGGERS = {"WandbLogger": "wandb", "CometLogger": "comet_ml", "NeptuneLogger": "neptune"}
+"""Those of Lightning, with their services."""
+_LOGGERS_OWN = {
+    *(
+        "offline",
+        "mode",
+        "experiment",
+        "anonymous",
+        "settings",
+        "run",
+        "save_dir",
+        "offline_directory",
+        "experiment_key",
+    )
+}
+_STARTS = ("comet_ml.start", "comet_ml.Experiment", "neptune.init_run", "swanlab.init", "clearml.Task.init")
 CALLS: dict[str, CallModel] = {
     "wandb.init": _wandb_init,
     "wandb.log": _wandb_log,
     "datasets.load_dataset": load_from_hub,
-    **{f"{name}.loggers{of}.WandbLogger": _wandb_logger for name in _LIGHTNING for of in ("", ".wandb")},
+    **{what: partial(_start, service=what.partition(".")[0], what=what) for what in _STARTS},
+    **{
+        f"{library}.loggers{of}.{name}": partial(_logger, name=name)
+        for library in ("lightning.pytorch", "pytorch_lightning")
+        for name, service in LOGGERS.items()
+        for of in ("", f".{service.removesuffix('_ml')}")
+    },
 }
