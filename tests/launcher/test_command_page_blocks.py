@@ -30,6 +30,62 @@ def test_a_block_of_a_page_that_nobody_types_is_no_command(block: str) -> None:
     assert not parsed.unknown
 
 
+@pytest.mark.parametrize(
+    ("block", "launch", "shown"),
+    [
+        ("ARGS=(\n  --lr 0.1\n  --bs 4\n)", 'torchrun a.py "${ARGS[@]}"', "--lr 0.1 --bs 4"),
+        ('OPTS="--lr 1\n--bs 2"', "torchrun a.py $OPTS", "--lr 1 --bs 2"),
+        ('export A="don\'t"', "torchrun a.py $A", "don't"),
+        ("A='a # b'", 'torchrun a.py "$A"', "a # b"),
+    ],
+)
+def test_a_block_that_sets_what_a_launch_has_is_read(block: str, launch: str, shown: str) -> None:
+    parsed = parse_line(f"Set it:\n\n```bash\n{block}\n```\n\nThen train:\n\n```bash\n{launch}\n```\n")
+    assert (" ".join(parsed.args), parsed.unknown) == (shown, ())
+
+
+@pytest.mark.parametrize(
+    ("block", "kept"),
+    [
+        ("export A=1\nNote: the first card", "A=1"),
+        ("$ cd src\n$ ls -l\n-rw-r--r-- 1 ana ana 14 a.py", "cd src"),
+        ("cd src\n\u251c\u2500\u2500 a.py", "cd src"),
+        ("export A=1\n| column |", ""),
+        ("NUM = 4", ""),
+    ],
+)
+def test_what_prepares_a_launch_is_not_left_out_with_what_stands_beside_it(block: str, kept: str) -> None:
+    text = f"Prepare it:\n\n```bash\n{block}\n```\n\nThen train:\n\n{_LAUNCH}"
+    with pytest.raises(CommandRefused):
+        parse_line(text)
+    if kept:
+        parsed = parse_line(text, {}, None, 2)
+        assert kept in (f"cd {parsed.directory}", *(f"{name}={value}" for name, value in parsed.env.items()))
+
+
+def test_a_launch_behind_what_help_prints_is_read() -> None:
+    page = "First:\n\n```\n{}\nusage: a.py [-h]\n\noptions:\n  --lr LR\n\n$ torchrun b.py --lr 1\n```\n"
+    with pytest.raises(CommandRefused, match="2 commands"):
+        parse_line(page.format("$ torchrun a.py"))
+    assert parse_line(page.format("")).program == "b.py"
+
+
+def test_dots_for_lines_that_are_left_out_are_said_and_open_among_arguments() -> None:
+    inside = 'First:\n\n```\nA=(\n  --lr 1\n  ...\n)\ntorchrun a.py "${A[@]}"\n```\n'
+    assert [one.message for one in parse_line(inside).unknown] == ["the line has ..., which has no value"]
+    quoted = parse_line('First:\n\n```\ntorchrun a.py --prompt "one\n...\ntwo"\n```\n')
+    assert quoted.args == ("--prompt", "one\n...\ntwo")
+    alone = parse_line("First:\n\n```\ncd src\n.....\ntorchrun a.py\n```\n")
+    assert (alone.directory, alone.dropped) == ("src", (".....: the text leaves lines out in its place",))
+    with pytest.raises(CommandRefused, match=r"\.\.\.\., which has no value"):
+        parse_line("python -m torch.distributed.launch ....")
+
+
+def test_keys_that_a_manifest_takes_from_another_are_no_text_in_place() -> None:
+    settings = "```yaml\nbase: &b\n  lr: 1\nx:\n  <<: *b\n```\n"
+    assert parse_line(f"The settings:\n\n{settings}\nThen train:\n\n{_LAUNCH}").program == "a.py"
+
+
 def test_a_block_that_prepares_is_read_though_its_comment_has_an_apostrophe() -> None:
     text = f"First:\n\n```bash\n# the paper's code\ncd src\n```\n\nThen train:\n\n{_LAUNCH}"
     assert parse_line(text).directory == "src"
@@ -72,7 +128,8 @@ def test_hosts_with_slots_above_a_tab_are_no_target_of_make() -> None:
     )
 
 
-def test_a_step_of_another_scheduler_is_refused_with_its_command() -> None:
+@pytest.mark.parametrize("line", ["ccc_mprun -n 4 python a.py", "hf jobs uv run --flavor a10g python a.py"])
+def test_a_step_of_another_scheduler_is_refused_with_its_command(line: str) -> None:
     with pytest.raises(CommandRefused, match="scheduler of its own") as refused:
-        parse_line("ccc_mprun -n 4 python a.py")
+        parse_line(line)
     assert "gpulaunch run --hosts A,B -- python a.py" in refused.value.fix

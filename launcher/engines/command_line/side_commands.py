@@ -23,6 +23,7 @@ INTERPRETER = "the interpreter is that of each host (python: in hosts.yaml, else
 """What is said of every command that enters a Python environment."""
 
 WITHOUT_VALUE = "the text does not say its value: env: of a run config does"
+LINES_LEFT_OUT = "the text leaves lines out in its place"
 UNDECIDED = "the text does not decide whether it runs: it is left out"
 BEHIND = "it comes after the launch: do it when the run has ended (on_end: of a run config starts a program)"
 NEEDED_TASK = "task-needed-first"  # in front of the name of a task that the launch's own needs first
@@ -90,6 +91,8 @@ def explain_drop(words: tuple[Word, ...], *, after: bool) -> str:
     name = posixpath.basename(words[0].text) if words else ""
     if not name:
         return ""
+    if len(name) > 2 and not name.strip(".") and len(words) == 1:
+        return f"{name}: {LINES_LEFT_OUT}"
     if after and all(word.text == "exec" or starts_shell(word.text) for word in words):
         return f"{' '.join(word.text for word in words)}: {NOTHING}"
     if (after and name in _AFTER) or _asks_itself(words) or (is_behind and _waits_for_person(words)):

@@ -39,11 +39,18 @@ _NO_COMMAND = re.compile(
     r"|(?:[\"']?[\w.-]+[\"']?|[A-Z][\w.-]*(?: [A-Z][\w.-]*){1,3}):(?:[ \t]|$))"
 )
 """A line of options alone, of a tree of files, a table, a value or a setting: no person types it."""
-_NOT_TYPED = re.compile(
-    r"^(?:usage:|(?:options|(?:optional|positional) arguments):[ \t]*$)[\s\S]*|(?<!\\\n)^[ \t]*\.{3,}[ \t]*$",
+_PREPARES = re.compile(
+    r"^[ \t]*(?:[$%>][ \t]+)?(?:(?:export|cd|source|conda|unset|\.)[ \t]|[A-Za-z_]\w*\+?=|[A-Z_]+ = )"
+    r"|<<-?[ \t]*[\"'\\]?\w",
     re.MULTILINE,
 )
-"""What `--help` prints, to the end of its block, and dots for lines that are left out."""
+"""What a launch in another block may need, whatever stands beside it."""
+
+_NOT_TYPED = re.compile(
+    rf"^(?:usage:|(?:options|(?:optional|positional) arguments):[ \t]*$)[\s\S]*?(?=^[ \t$!]*{LAUNCH}\b|\Z)",
+    re.MULTILINE,
+)
+"""What `--help` prints, to the next launch or the end of its block."""
 
 _PRINTED = re.compile(
     r"(?:[^\n]*\d%\||\{'\w+': -?\d|(?:\[\w+\]:?[ \t]*)?Traceback \(most recent call last\)"
@@ -113,12 +120,12 @@ def is_printed(text: str) -> bool:
 
 
 def _may_be_typed(block: str) -> bool:
-    """Whether a block of a page has a launch, or commands alone."""
+    """Whether a block of a page has a launch or what one needs, or commands alone."""
     lines = mark_continued(block.split("\n"))
     is_other = any(_NO_COMMAND.match(line) and not goes_on for line, goes_on in lines)
     said = _COMMENT.sub("", block)
     is_other |= bool(said.count('"') % 2 or said.count("'") % 2)
-    return not is_other or "<<" in block or LAUNCH_INSIDE.search(block) is not None
+    return not is_other or any(part.search(block) for part in (_PREPARES, LAUNCH_INSIDE))
 
 
 def _unquoted(text: str) -> str:
@@ -183,12 +190,13 @@ def _fenced(text: str) -> str:
     if around.strip() and (not _PROSE.search(around) or LAUNCH_LINE.search(around)):
         return text
     blocks = [(found["kind"].lower(), part) for found, part in zip(marks[::2], parts[1::2], strict=True)]
+    blocks = [(kind, part) for kind, part in blocks if kind not in _MANIFEST or LAUNCH_INSIDE.search(part)]
     blocks = [(kind, part) for kind, part in blocks if not (is_printed(part) or _CITATION.match(part))]
     inside = [
         f"{NEXT_DOCUMENT}\n" * (kind in _MANIFEST)
         + _NOT_TYPED.sub("", _after_change(part) if kind == "diff" else part)
         if _may_be_typed(part)
-        else say_left_out(_NOT_READ) * (kind not in _MANIFEST)
+        else say_left_out(_NOT_READ)
         for kind, part in blocks
         if kind not in _OTHER
     ]

@@ -46,7 +46,7 @@ _BRACES = re.compile(r"\{[^{}\s'\"]{0,200}(?:,|\.\.)[^{}\s'\"]{0,200}\}")
 _OPERATOR = re.compile(r"&&|\|\||\|&|&>>|&>|;;&?|;&|<<[<-]?|\d{0,3}(?:>[>|]|>&[\d-]?|[<>])|[;&|()\n]")
 _PLAIN = re.compile(r"[\w=:./,+@%-]+|\$(?=\")", re.ASCII)  # `$"TEXT"` is translated
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
-_ELLIPSIS = re.compile(r"(?:[^\s=]*=)?(?:\.\.\.|\u2026)|\[(?:--?[a-z][\w-]*|(?i:options|args|arguments))\]")
+_ELLIPSIS = re.compile(r"(?:[^\s=]*=)?(?:\.{3,}|\u2026)|\[(?:--?[a-z][\w-]*|(?i:options|args|arguments))\]")
 _ARITHMETIC = re.compile(r"\(\((?P<inner>(?:[^()\n]|\([^()\n]*\))*)\)\)")
 _PROCESS = re.compile(r"[<>]\((?!\()")
 _ENDS = frozenset(("\n", ";", ";;", ";&", ";;&", "&", "&&", "|", "||", "(", ")"))

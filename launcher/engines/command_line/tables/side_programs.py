@@ -38,7 +38,7 @@ SETUP = frozenset(
         " rm cp mv ln chmod chown touch envsubst jq sort md5sum sha256sum zip 7z sed awk find rsync"
         " scp gdown aws gsutil azcopy kaggle vim vi nano emacs code virtualenv pkill kill killall ps top"
         " htop cat tail less head tr wc cut uniq column nl paste fold tac rev diff cmp hexdump xxd od"
-        " ssh-keygen ssh-copy-id systemctl service scontrol sinfo squeue scancel huggingface-cli hf cmake"
+        " ssh-keygen ssh-copy-id systemctl service scontrol sinfo squeue scancel huggingface-cli cmake"
         " cd export dpkg modprobe ninja jupyter yq perl tee hdfs hadoop sacctmgr reboot ds_report ldconfig"
         " sshd mktemp del erase xcopy robocopy sysctl mount umount swapoff swapon renice fuser sbcast xhost"
         " ssh-add crontab nvidia-cuda-mps-control nvidia-persistenced shutdown poweroff insmod useradd"
@@ -75,6 +75,10 @@ SETUP_PARTS = {
     "modelscope": ("download", "login"),
     "dvc": ("checkout", "fetch", "pull"),
     "ollama": ("pull",),
+    "hf": as_names(
+        "auth buckets cache collections datasets discussions download env login models papers repo repo-files"
+        " repos spaces sync upload upload-large-folder version whoami"
+    ),
     "dcgmi": ("profile",),
     "ray": ("start", "stop", "status"),
     "gcloud": ("auth", "builds", "config", "init", "storage"),

@@ -23,7 +23,7 @@ SCHEDULERS = as_names(
     "aprun jsrun lrun prun flux qsub bsub condor_submit oarsub dsub torchx sky runai modal ray gcloud ngc"
     " pbsdsh blaunch ibrun gantry spring.submit runpodctl vastai det mcli dstack volc eai beaker yhbatch"
     " msub jsub cqsub llsubmit hfai rlaunch clearml-task az arena dlc xpk polyaxon anyscale vh lep pyflyte"
-    " helm ovhai ccc_mprun ccc_msub"
+    " helm ovhai hf ccc_mprun ccc_msub"
 )
 SCHEDULER = (
     "hands the command to a scheduler of its own, and gpulaunch starts processes itself",
