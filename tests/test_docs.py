@@ -173,4 +173,5 @@ def test_the_hook_before_a_commit_runs_what_ci_runs() -> None:
 
 
 def test_the_page_of_the_causes_is_current() -> None:
-    assert (ROOT / "docs/signatures.md").read_text(encoding="utf-8") == signatures.render_page()
+    on_disk = (ROOT / "docs/signatures.md").read_text(encoding="utf-8")
+    assert on_disk == signatures.render_page(), "run: python -m tests.pages"

@@ -62,10 +62,10 @@ def command(
         return _document(to, selection, access.inventory.access_words)
     disk_is_full = False
     if rank is not None and not sys.stdout.isatty():
-        viewed = show_logs(to, selection, lambda _host, _log, data, _now: write_bytes(data))
+        viewed = show_logs(to, selection, lambda _host, _log, data, _now: write_bytes(data), _notify)
     else:
         screen = Screen(sys.stdout)
-        viewed = show_logs(to, selection, screen.output)
+        viewed = show_logs(to, selection, screen.output, _notify)
         screen.finish()
         disk_is_full = screen.disk_is_full
     if has_hung_up():  # its signal ended the view before a write could fail
@@ -80,6 +80,10 @@ def command(
     if viewed.lost:
         return ExitCode.UNREACHABLE
     return ExitCode.ABORTED if disk_is_full else 0
+
+
+def _notify(line: str) -> None:
+    echo(line, err=True)
 
 
 def _document(to: RunAccess, selection: LogSelection, words: Sequence[str]) -> int:

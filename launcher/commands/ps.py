@@ -16,7 +16,7 @@ from launcher.commands._host_options import HostOptions, add_host_options, add_h
 from launcher.commands._job_hosts import reach_run
 from launcher.commands._on_end import deliver_due
 from launcher.config.host_access_args import complete_run_commands
-from launcher.config.inventory import HostEntry
+from launcher.config.inventory import LOCALHOST, HostEntry
 from launcher.config.node_sets import fold_hosts
 from launcher.config.slurm_options import is_inside_job
 from launcher.errors import BadInput, HostInterrupted, SlurmError
@@ -48,7 +48,7 @@ def command(hosts: tuple[str, ...], *, ended: bool, as_json: bool, **given: Any)
     Without HOSTS: all of hosts.yaml, this machine, and the hosts of runs that were started on this machine,
     but only with --all those that no longer answer since these runs are over.
     The id of a Slurm job means its nodes, in this command and wherever one but `rm` takes RUN.
-    Exit code 3: a host that was named did not answer.
+    Exit code 3: a host that was named did not answer, or none did but this machine.
     """
     access = reach_run(open_host_access(HostOptions(**given)), hosts[0] if len(hosts) == 1 else "", ())
     listed = access.inventory.hosts
@@ -70,7 +70,8 @@ def command(hosts: tuple[str, ...], *, ended: bool, as_json: bool, **given: Any)
         found = replace(found, runs=tuple(run for run in found.runs if run.slurm_job == access.job))
     errors = found.errors
     worst = max((error.exit_code for error in found.errors.values()), default=0)  # UNREACHABLE or INTERRUPTED
-    is_missed = hosts or len(errors) == len(entries) or worst == ExitCode.INTERRUPTED
+    others = {entry.name for entry in entries} - {LOCALHOST}
+    is_missed = hosts or (others or {LOCALHOST}) <= errors.keys() or worst == ExitCode.INTERRUPTED
     code = worst if is_missed else int(ExitCode.OK)
     answered = [entry for entry in entries if entry.name not in errors]
     if as_json:

@@ -31,6 +31,14 @@ from launcher.engines.single_rank import describe_start, list_simple_variables, 
 
 MODULE = "accelerate.commands.launch"
 CONFIG = "accelerate.yaml"
+_UNSET = (
+    ": false",
+    ': "no"',
+    ': "no"}',
+    ': "main"',
+    ': "all"',
+    ': "LOCAL_MACHINE"',
+)  # the same in most files
 
 
 class Accelerate(Engine):
@@ -68,12 +76,12 @@ class Accelerate(Engine):
         return () if _is_alone(world, node) else ((CONFIG, render_config(world, node)),)
 
     def notes(self, world: World, node: NodeSetup) -> Iterator[str]:
-        """Yield the config file in one line, and the number in it that is not that of the ranks."""
+        """Yield what the config file sets, and the number in it that is not that of the ranks."""
         if _is_alone(world, node):
             yield describe_start("accelerate launch")
             return
-        lines = render_config(world, node).splitlines()
-        yield f"$RUN_DIR/{CONFIG}: {', '.join(line.strip() for line in lines)}"
+        lines = [line for line in render_config(world, node).splitlines() if not line.endswith(_UNSET)]
+        yield f"$RUN_DIR/{CONFIG}: {', '.join(line.strip() for line in lines)} (--json shows all of it)"
         local = len(node.ranks.slots)
         if local * world.nodes != world.size:
             yield (

@@ -89,12 +89,25 @@ class Disconnected:
     fix: str = ""
     is_final: bool = False  # waiting does not help: a changed host key, a key that is no longer let in
 
+    @property
+    def message(self) -> str:
+        """What is said of it, once."""
+        if self.is_final:
+            return f"{self.host}: not connected again: {self.why}; {self.fix}"
+        then = "reconnecting; the run continues on the host, if it lives"
+        return f"{self.host}: connection lost ({self.why}); {then}"
+
 
 @dataclass(frozen=True, slots=True)
 class Reconnected:
     """The connection is back, and following continues at the exact byte."""
 
     host: str
+
+    @property
+    def message(self) -> str:
+        """What is said of it."""
+        return f"{self.host}: connected again, nothing was lost"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from launcher.follow.events import HostEnded, HostReport, StartRefused
+from launcher.follow.events import Disconnected, HostEnded, HostReport, Reconnected, StartRefused
 from preflight.frozen import dataclass
 
 
@@ -27,6 +27,15 @@ class NodeStatus:
     def is_over(self) -> bool:
         """Whether nothing more is to come from it."""
         return self.refused is not None or self.ended is not None or self.lost is not None
+
+    def note_link(self, event: Disconnected | Reconnected) -> bool:
+        """Take that its link has broken or is back; return whether that is news."""
+        if isinstance(event, Reconnected):
+            self.disconnected = self.locked_out = False
+            return True
+        is_known = self.locked_out if event.is_final else self.disconnected
+        self.disconnected, self.locked_out = True, self.locked_out or event.is_final
+        return not is_known
 
 
 class Nodes:

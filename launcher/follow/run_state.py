@@ -132,17 +132,9 @@ class RunState:
                 yield from self._host_report(event)
             case HostEnded():
                 yield from self._host_ended(event)
-            case Disconnected(host=host, why=why):
-                if event.is_final and not self.nodes[host].locked_out:
-                    self.nodes[host].locked_out = True
-                    yield Notify(f"{host}: not connected again: {why}; {event.fix}", bad=True)
-                elif not self.nodes[host].disconnected:
-                    then = "reconnecting; the run continues on the host, if it lives"
-                    yield Notify(f"{host}: connection lost ({why}); {then}", bad=True)
-                self.nodes[host].disconnected = True
-            case Reconnected(host=host):
-                self.nodes[host].disconnected = self.nodes[host].locked_out = False
-                yield Notify(f"{host}: connected again, nothing was lost")
+            case Disconnected() | Reconnected():
+                if self.nodes[event.host].note_link(event):
+                    yield Notify(event.message, bad=isinstance(event, Disconnected))
             case HostLost():
                 yield from self._lost(event)
             case Interrupted():

@@ -9,9 +9,10 @@ from typing import Any
 from launcher.config.node_sets import fold_hosts
 from launcher.durations import parse_duration
 from launcher.follow.client_deadlines import leave_hosts
-from launcher.follow.events import Disconnected, HostEnded, HostLost, LogOutput, RunEvent
+from launcher.follow.events import Disconnected, HostEnded, HostLost, LogOutput, Reconnected, RunEvent
 from launcher.follow.log_offsets import ResumePoint
 from launcher.follow.node_client import QUEUE_LENGTH, NodeClient
+from launcher.follow.node_status import NodeStatus
 from launcher.launch.signals import capture_signals
 from launcher.planning.plan import NodePlan, Plan
 from launcher.runs.access import RunAccess
@@ -108,8 +109,12 @@ class _KeptLines:
                 show(host, log, bytes(data), time.monotonic())
 
 
-def show_logs(to: RunAccess, selection: LogSelection, show: Sink) -> LogsResult:
+def show_logs(
+    to: RunAccess, selection: LogSelection, show: Sink, notify: Callable[[str], None] = lambda _: None
+) -> LogsResult:
     """Show the logs, to the end of the run with `follow`, until Ctrl-C; return how the hosts stood.
+
+    `notify` takes what is said of a link that breaks meanwhile.
 
     A few last lines of each log are shown in the order of the ranks, other logs as they arrive.
     """
@@ -141,6 +146,7 @@ def show_logs(to: RunAccess, selection: LogSelection, show: Sink) -> LogsResult:
     lost: dict[str, str] = {}
     fixes: dict[str, str] = {}
     states: dict[int, Mapping[str, Any]] = {}
+    links = {host: NodeStatus() for host in open_hosts}
     with capture_signals() as interrupts:
         while open_hosts and not interrupts.pop():
             match _next(events):
@@ -154,6 +160,8 @@ def show_logs(to: RunAccess, selection: LogSelection, show: Sink) -> LogsResult:
                 case Disconnected(host=host, why=why) as gone if host not in lost and not selection.follow:
                     lost[host], fixes[host] = why, gone.fix
                     del open_hosts[host]
+                case (Disconnected() | Reconnected()) as event if links[event.host].note_link(event):
+                    notify(event.message)
                 case _:
                     pass
     kept.give_to(show)

@@ -170,6 +170,15 @@ def test_the_default_file_of_a_host_is_never_dropped_without_a_word() -> None:
     assert said in [reason.text for reason in made.reasons]
 
 
+def test_a_plan_shows_what_the_file_of_accelerate_sets_and_no_key_that_most_files_have_alike() -> None:
+    made = plan(JOB, titan(2))
+    (note,) = made.nodes[0].notes
+    assert note.startswith('$RUN_DIR/accelerate.yaml: distributed_type: "MULTI_GPU", ')
+    assert "num_processes: 2" in note
+    assert not {"debug", "main_training_function", "dynamo_config"} & set(re.findall(r"\w+", note))
+    assert len(note) < 250
+
+
 def test_a_default_file_without_a_strategy_changes_nothing() -> None:
     facts = l40s(2, "l40s")
     plain = with_default(facts, "distributed_type: MULTI_GPU\nmixed_precision: fp16\nnum_processes: 7\n")

@@ -156,6 +156,15 @@ def test_a_new_launch_on_a_gone_host_is_asked_for() -> None:
 
 
 @pytest.mark.slow
+def test_ps_fails_where_no_host_but_this_machine_answers(tmp_path: Path) -> None:
+    user = User(tmp_path / "home")
+    listed = tmp_path / "hosts.yaml"
+    for hosts, code in (("{a: {address: 127.0.0.1, port: 1}}", 3), ("{}", 0)):
+        listed.write_text(f"hosts: {hosts}\n")
+        assert user.gpulaunch("ps", "-i", str(listed)).returncode == code, hosts
+
+
+@pytest.mark.slow
 def test_a_vanished_host_is_asked_once_then_named_and_no_more_once_it_is_forgotten(tmp_path: Path) -> None:
     user = User(tmp_path / "home")
     vanished = HostEntry("a", address="127.0.0.1", port=1)

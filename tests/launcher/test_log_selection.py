@@ -6,6 +6,7 @@ import pytest
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import ConnectionRefused, HostError
+from launcher.runs import logs
 from launcher.runs.access import RunAccess, open_heard
 from launcher.runs.logs import LogSelection, _KeptLines, parse_since, show_logs
 from launcher.transports.base import Connection
@@ -44,6 +45,20 @@ def test_who_looks_once_asks_no_host_again_that_was_silent_just_now() -> None:
     shown = show_logs(to, LogSelection(), lambda *_: None)
     assert (dict(shown.lost)["b"], set(opened)) == ("no answer", {"a"})
     assert shown.lost["a"] == "it refused", "its name stands in front already"
+
+
+def test_who_follows_is_told_once_that_a_link_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+
+    def refuse(entry: HostEntry) -> Connection:
+        raise ConnectionRefused(entry.name, "it refused")
+
+    monkeypatch.setattr(logs, "PATIENCE_S", 0.5)
+    to = RunAccess(PLAN, (A, B), (), refuse)
+    shown = show_logs(to, LogSelection(follow=True), lambda *_: None, said.append)
+    assert shown.lost.keys() == {"a", "b"}
+    then = "reconnecting; the run continues on the host, if it lives"
+    assert sorted(said) == [f"{host}: connection lost (it refused); {then}" for host in ("a", "b")]
 
 
 @pytest.mark.parametrize(

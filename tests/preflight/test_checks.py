@@ -7,7 +7,7 @@ from preflight.checks.runner import check_cluster, check_host, load_checks
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
 from tests.preflight.golden_cases import CASES, Case, all_cases, host
-from tests.preflight.transcripts import changed_transcripts
+from tests.preflight.transcripts import WRITES_ANEW, changed_transcripts
 
 CASE_LIST = all_cases()
 
@@ -24,7 +24,7 @@ def test_a_check_says_what_its_case_expects(case: Case) -> None:
 
 def test_hosts_are_reported_word_for_word_as_last_read_by_eye() -> None:
     """`python -m tests.preflight.transcripts` writes a change down: read it in `git diff`."""
-    assert changed_transcripts("cases") == {}
+    assert changed_transcripts("cases") == {}, WRITES_ANEW
 
 
 @pytest.mark.parametrize("case", [case for case in CASE_LIST if case.wanted], ids=str)

@@ -18,7 +18,7 @@ from tests.failures.kinds import KINDS
 from tests.failures.provoke import provoke
 from tests.field_notes.ranks import shimmed
 from tests.preflight.diagnosis_logs import HITS, LOGS, OTHERS, blocks, messages, near_misses, recorded
-from tests.preflight.transcripts import changed_transcripts, diagnose_once
+from tests.preflight.transcripts import WRITES_ANEW, changed_transcripts, diagnose_once
 
 JUDGED = blocks("judged.txt")
 RECORDED = recorded()
@@ -40,7 +40,7 @@ def test_a_cause_is_named_as_surely_as_its_log_allows(heading: str, log: str) ->
 
 def test_logs_are_diagnosed_place_for_place_as_last_read_by_eye() -> None:
     """`python -m tests.preflight.transcripts` writes a change down: read it in `git diff`."""
-    assert changed_transcripts("logs") == {}
+    assert changed_transcripts("logs") == {}, WRITES_ANEW
 
 
 def _steps(values: dict[int, str], last: int = 200) -> str:

@@ -13,7 +13,7 @@ from preflight.script.rules.all_rules import explain_rule, list_rule_codes
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.target import RankTarget, differ_by_gpu
 from tests.preflight.script_cases import BAD, GOOD, HERE, judged, read, some_of_each_rule
-from tests.preflight.transcripts import changed_transcripts
+from tests.preflight.transcripts import WRITES_ANEW, changed_transcripts
 
 
 def expected(files: tuple[str, ...]) -> set[tuple[str, int, str, str]]:
@@ -52,7 +52,7 @@ def test_nothing_is_said_against_a_good_script(path: Path) -> None:
 
 def test_scripts_are_reported_word_for_word_as_last_read_by_eye() -> None:
     """`python -m tests.preflight.transcripts` writes a change down: read it in `git diff`."""
-    assert changed_transcripts("scripts") == {}
+    assert changed_transcripts("scripts") == {}, WRITES_ANEW
 
 
 def test_every_rule_has_a_bad_script() -> None:

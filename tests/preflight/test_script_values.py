@@ -5,7 +5,7 @@ import pytest
 from preflight.script.analyze import analyze_script
 from preflight.script.interpreter.values import UNKNOWN, Const, Map, OneOf, Seq
 from tests.preflight.script_cases import HERE
-from tests.preflight.transcripts import changed_transcripts
+from tests.preflight.transcripts import WRITES_ANEW, changed_transcripts
 
 
 def snippets(name: str) -> list[str]:
@@ -64,4 +64,4 @@ def test_a_value_is_shown_by_what_it_holds() -> None:
 
 
 def test_what_reading_knows_at_the_end_of_a_script_is_the_whole_transcript() -> None:
-    assert changed_transcripts("readings") == {}
+    assert changed_transcripts("readings") == {}, WRITES_ANEW

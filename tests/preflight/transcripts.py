@@ -161,6 +161,9 @@ WRITTEN: dict[str, Callable[[], dict[str, str]]] = {
 }
 
 
+WRITES_ANEW = "read what python -m tests.preflight.transcripts changes, in git diff"
+
+
 def changed_transcripts(name: str) -> dict[str, tuple[str | None, str | None]]:
     """Return {key: (transcript now, kept one)} where they differ; None is for one that is missing."""
     made, kept = WRITTEN[name](), kept_transcripts(name)

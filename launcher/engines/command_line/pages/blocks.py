@@ -44,7 +44,7 @@ _PREPARES = re.compile(
     r"|<<-?[ \t]*[\"'\\]?\w",
     re.MULTILINE,
 )
-"""What a launch in another block may need, whatever stands beside it."""
+"""What a launch in another block may need, whatever is beside it."""
 
 _NOT_TYPED = re.compile(
     rf"^(?:usage:|(?:options|(?:optional|positional) arguments):[ \t]*$)[\s\S]*?(?=^[ \t$!]*{LAUNCH}\b|\Z)",
