@@ -8,7 +8,7 @@ from preflight.checks.finding import Problem, Severity
 from preflight.checks.install import install_command
 from preflight.checks.message_text import quote_path
 from preflight.checks.registry import host_check
-from preflight.checks.unread_facts import judge_each_gpu, name_of, report_required
+from preflight.checks.unread_facts import judge_each_gpu, name_of, report_required, report_unreadable
 from preflight.checks.versions import parse_release
 from preflight.checks.wheels import OLDEST, Wheel, find_wheel, runs_on
 from preflight.decide.gpu_signs import find_gpu_leftovers, find_gpu_promises
@@ -81,7 +81,7 @@ def no_gpu_is_lost(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
     A lost GPU has fallen off the bus or its firmware died; every call to it fails until the host is
     power-cycled (lost) or the GPU is reset (reset required). A GPU of which neither name nor temperature can
     be read (`ERR!` in nvidia-smi), or none of temperature, power and use, hangs in its firmware: the others
-    work, and a rank on it does not start.
+    work, and a rank on it does not start. Where power alone is an error, it is not known whether it works.
 
     Fix: root: `nvidia-smi --gpu-reset`, or a cold boot; ask the administrator.
     Source: NVML errors 15 (GPU is lost) and 16 (reset required); NVIDIA's Xid catalogue, Xid 79.
@@ -109,6 +109,8 @@ def no_gpu_is_lost(gpus: tuple[Gpu, ...]) -> Iterator[Problem]:
                 f"{gpu.index}, or ask the administrator to power-cycle the host",
                 gpu=gpu.index,
             )
+        elif isinstance(gpu.power_w, Missing) and gpu.power_w.code == "error":
+            yield from report_unreadable(gpu, "power", gpu.power_w)
 
 
 def _answers_nothing(gpu: Gpu) -> bool:

@@ -231,14 +231,17 @@ def _pauses(times: Sequence[str]) -> list[float]:
 def keep_processes(trees: list[Tree]) -> None:
     """Give GPUs of the last recording the processes that an earlier one lists, where it lists none.
 
-    A container lists no process of its host: the memory of those is still in use then.
+    A container lists no process of its host: the memory of those is still in use then. What a loop has
+    listed again and again, and lists no more, has ended.
     """
     for place, gpu in enumerate(list_gpus(trees[-1])):
-        for tree in reversed(trees[:-1] if _listed(gpu) == [] else ()):
-            earlier = _listed(list_gpus(tree)[place]) if place < len(list_gpus(tree)) else None
-            if earlier and all(map(_mib, earlier)) and sum(map(_mib, earlier)) <= _mib(gpu):
-                gpu["processes"] = {"process_info": earlier}
-                break
+        lists = [_listed(gpus[place]) for tree in trees[:-1] if place < len(gpus := list_gpus(tree))]
+        named = [
+            held for held in lists if held and all(map(_mib, held)) and sum(map(_mib, held)) <= _mib(gpu)
+        ]
+        pids = [[process.get("pid") for process in held] for held in named[-2:]]
+        if _listed(gpu) == [] and pids and pids[0] not in pids[1:]:
+            gpu["processes"] = {"process_info": named[-1]}
 
 
 def add_other_groups(trees: list[Tree], texts: list[str]) -> None:

@@ -180,6 +180,15 @@ def test_processes_of_unknown_memory_are_not_kept_from_an_earlier_table() -> Non
         assert len(last["processes"]["process_info"]) == kept
 
 
+@pytest.mark.parametrize(("pids", "kept"), [(["7"], 1), (["7", "7"], 0), (["7", "8"], 1)])
+def test_a_process_that_a_loop_lists_no_more_has_ended(pids: list[str], kept: int) -> None:
+    sizes = {"total": "100", "used": "50", "free": "50"}
+    lists = [*([{"pid": pid, "used_memory": "40 MiB"}] for pid in pids), []]
+    gpus: list[Tree] = [{"fb_memory_usage": sizes, "processes": {"process_info": each}} for each in lists]
+    keep_processes([{"gpu": [gpu]} for gpu in gpus])
+    assert len(gpus[-1]["processes"]["process_info"]) == kept
+
+
 _TABLE = """| NVIDIA-SMI 535.104.05   Driver Version: 535.104.05   CUDA Version: 12.2 |
 |   0  NVIDIA A40          On  | 00000000:17:00.0 Off |       0 |
 |  0%   29C    P8   19W / {} |   5MiB / 46068MiB |   0%   Default |
