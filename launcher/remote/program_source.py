@@ -22,7 +22,7 @@ _PROBES = ("cgroup_folder", "claim_files", "commands", "driver_library", "namesp
 _PROBE_IMPORT = re.compile(rf"^( *from )preflight\.probes\.({'|'.join(_PROBES)}) import ", re.MULTILINE)
 """A module of the agent that imports no other one travels with every program whose modules import it."""
 
-_DOCSTRING = re.compile(r'^( *)r?"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""$', re.MULTILINE)
+_DOCSTRING = re.compile(r'^( *)(?:\Ar)?"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""$', re.MULTILINE)
 
 # The whole command: one line, and no single quote, backslash or "!", for login shells differ in how they read
 # those (and csh cannot quote a line break). What it executes comes on stdin, one line of Python first.
@@ -65,7 +65,8 @@ def read_program_source(name: str) -> bytes:
     door = _ON_HOST / name / "main.py"
     if not door.exists():
         door = _ON_HOST / f"{name}.py"
-        return bundle(name, door, ()) if _SHARED_IMPORT.search(door.read_text()) else door.read_bytes()
+        text = strip_docstrings(door)
+        return bundle(name, door, ()) if _SHARED_IMPORT.search(text) else text.encode()
     return _bundle_folder(name, door)
 
 

@@ -37,8 +37,7 @@ _RANK = re.compile(
       | \[\d+,(?P<mpi>\d{1,6})\]<std(?:err|out)>:?                        # mpirun --tag-output
       | \[rank:\ (?P<lightning>\d{1,6})\]                                 # Lightning
       | (?:\[[\dT:.-]+Z\]\ )?[0-9a-f]{8}\ \[rank=(?P<determined>\d{1,6})\]\ \|\|   # Determined
-    )\s?
-    """,
+    )\s?""",
     re.VERBOSE,
 )
 RAY_WORKER = re.compile(r"\(\w+(?:\([^)]*\))? pid=\d+")
@@ -64,8 +63,7 @@ _WRAPPER = re.compile(
       | E\ (?:\ {2,6}(?=\ *(?:File\ "|Traceback|--\ Process))|\ {2,80}(?=\w+(?:\.\w+)*(?:Error|Exception)\b))  # pytest
       | >+\ (?=\S)                                                                                   # quoted
       | \*{3}\ (?=(?:\w+\.)*\w+(?:Error|Exception):\ )                                                # pdb
-    )
-    """,
+    )""",
     re.VERBOSE,
 )
 # What gpulaunch's own preflight says of hosts although the run was started, such as a process that the kernel

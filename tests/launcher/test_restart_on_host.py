@@ -22,13 +22,28 @@ from launcher.onhost.supervisor.requests import restart, stop
 from tests.users import User
 
 KILLED = {"launcher_code": -9, "ranks": {"0": -9}, "why": "rank 0 failed with exit code -9"}
-SCRIPT = """#!/bin/sh
+# A script that gpulaunch reads before each start, and a program that it does not read.
+SCRIPTS = {
+    "train.sh": """#!/bin/sh
 echo "begins $1"
 [ -n "$1" ] && exit 0
 mkdir -p out/checkpoint-5 && echo '{}' > out/checkpoint-5/state.json
 while [ ! -e go ]; do sleep 0.05; done
 kill -9 $$
-"""
+""",
+    "train.py": """
+import os, pathlib, sys, time
+print("begins", *sys.argv[1:], flush=True)
+if sys.argv[1:]:
+    sys.exit()
+folder = pathlib.Path("out/checkpoint-5")
+folder.mkdir(parents=True)
+(folder / "state.json").write_text("{}")
+while not os.path.exists("go"):
+    time.sleep(0.05)
+os.kill(os.getpid(), 9)
+""",
+}
 
 
 def await_(found: Callable[[], Any]) -> Any:
@@ -44,14 +59,17 @@ def await_(found: Callable[[], Any]) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("hosts", [("localhost",), ("a", "b")], ids=["one-host", "two-hosts"])
+@pytest.mark.parametrize(
+    ("hosts", "script"),
+    [(("localhost",), "train.py"), (("a", "b"), "train.sh")],
+    ids=["one-host", "two-hosts"],
+)
 def test_a_run_whose_client_was_killed_is_restarted_from_its_checkpoint(
-    tmp_path: Path, hosts: tuple[str, ...]
+    tmp_path: Path, hosts: tuple[str, ...], script: str
 ) -> None:
     user = User(tmp_path / "home")
-    script = user.home / "train.sh"
-    script.write_text(SCRIPT)
-    script.chmod(0o755)
+    (user.home / script).write_text(SCRIPTS[script])
+    (user.home / script).chmod(0o755)
     user.env["XDG_CONFIG_HOME"] = str(user.home)
     (user.home / "gpulaunch").mkdir()
     vias = {name: {"via": ["env", f"XDG_STATE_HOME={user.home}/{name}"]} for name in ("a", "b")}
@@ -60,7 +78,7 @@ def test_a_run_whose_client_was_killed_is_restarted_from_its_checkpoint(
     on_end = 'on_end=[sh, -c, "cat >> ended; echo >> ended"]'
     options = [word for each in (*sets, "restart.backoff_s=0", on_end) for word in ("--set", each)]
     words = ["run", "--hosts", ",".join(hosts), "--gpus", "none", "--restarts", "2", *options]
-    argv = [sys.executable, "-m", "launcher.cli", *words, "--", "./train.sh"]
+    argv = [sys.executable, "-m", "launcher.cli", *words, "--", f"./{script}"]
     with subprocess.Popen(argv, cwd=user.home, env=user.env, stdout=subprocess.PIPE, text=True) as client:
         try:
             assert client.stdout is not None
