@@ -25,12 +25,13 @@ demo: $(VENV)/.train
 	$(BIN)/gpulaunch run --config paper_r64
 
 test:
-	@$(MAKE) --no-print-directory -j 2 tools $(VENV)/.dev
-	@$(MAKE) --no-print-directory check
+	@mkdir -p build && : > build/phases
+	@$(MAKE) --no-print-directory -j 2 tools $(VENV)/.dev && $(MAKE) --no-print-directory check; status=$$?; \
+	  cat build/phases; rm build/phases; exit $$status
 
 # Beside pip: both mostly wait for the network. Python's venv comes first, because it may need the packager too.
 tools: | $(BIN)/python
-	@.ci/lab-tools
+	@.ci/timed tools .ci/lab-tools
 
 # What `test` runs once everything is installed.
 check: $(VENV)/.dev
@@ -39,11 +40,11 @@ check: $(VENV)/.dev
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
+	.ci/timed mypy $(BIN)/mypy
 	$(BIN)/python .ci/check-prose
 
 suite: $(VENV)/.dev
-	@FUZZ_S=$(or $(FUZZ_S),1) EXAMPLES=$(or $(EXAMPLES),100) .ci/run-suite $(BIN)/python
+	@FUZZ_S=$(or $(FUZZ_S),1) EXAMPLES=$(or $(EXAMPLES),100) .ci/timed suite .ci/run-suite $(BIN)/python
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m tests.fuzz.fuzz $(if $(INPUT),--input $(INPUT),--seconds $(or $(FUZZ_S),600) $(if $(SEED),--seed $(SEED)) $(DOORS))
@@ -98,8 +99,8 @@ $(VENV)/.train: pyproject.toml | $(BIN)/python
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	@echo "installing gpulaunch, a training environment and what its tests need into $(VENV) (once; a few minutes)"
-	@.ci/get-torch $(BIN)/python
-	@.ci/get-deepspeed $(BIN)/python & $(PIP) install --no-compile -e '.[dev,train]'; status=$$?; wait; exit $$status
+	@.ci/timed torch .ci/get-torch $(BIN)/python
+	@.ci/timed deepspeed .ci/get-deepspeed $(BIN)/python & .ci/timed packages $(PIP) install --no-compile -e '.[dev,train]'; status=$$?; wait; exit $$status
 	@touch $@ $(VENV)/.train
 
 $(VENV)/.docs: pyproject.toml | $(BIN)/python
