@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import click
@@ -60,12 +61,12 @@ def command(
     access, found, to = open_named_run(run, options, waits=follow)
     if as_json:
         return _document(to, selection, access.inventory.access_words)
-    disk_is_full = False
+    disk_is_full, notify = False, partial(echo, err=True)
     if rank is not None and not sys.stdout.isatty():
-        viewed = show_logs(to, selection, lambda _host, _log, data, _now: write_bytes(data), _notify)
+        viewed = show_logs(to, selection, lambda _host, _log, data, _now: write_bytes(data), notify)
     else:
         screen = Screen(sys.stdout)
-        viewed = show_logs(to, selection, screen.output, _notify)
+        viewed = show_logs(to, selection, screen.output, notify)
         screen.finish()
         disk_is_full = screen.disk_is_full
     if has_hung_up():  # its signal ended the view before a write could fail
@@ -80,10 +81,6 @@ def command(
     if viewed.lost:
         return ExitCode.UNREACHABLE
     return ExitCode.ABORTED if disk_is_full else 0
-
-
-def _notify(line: str) -> None:
-    echo(line, err=True)
 
 
 def _document(to: RunAccess, selection: LogSelection, words: Sequence[str]) -> int:

@@ -113,6 +113,15 @@ def test_code_of_html_is_read_behind_its_prompts_and_beside_fences(text: str) ->
     assert parse_line(text).request == Request(per_node=4)
 
 
+def test_code_of_html_that_only_shows_is_left_out_beside_fences_and_without() -> None:
+    launch = '<pre><code class="x">torchrun a.py --note &quot;b c&quot;</code></pre>'
+    said = "It says:\n<pre>\nWhat is it?\n</pre>\nIn <code>a.py</code>.\n"
+    page = f"Start it:\n<pre>\nexport A=1\n</pre>\nThen:\n{launch}\n{said}"
+    for text in (page, f"{page}\n```json\n{{}}\n```\n"):
+        parsed = parse_line(text)
+        assert (parsed.program, parsed.args, parsed.env) == ("a.py", ("--note", "b c"), {"A": "1"})
+
+
 @pytest.mark.parametrize("prompt", ["(env) (base) f:\\x\\sd.git>", "node0>> ", "gpu-1> "])
 def test_prompts_of_consoles_and_of_pages_are_left_out(prompt: str) -> None:
     parsed = parse_line(f"{prompt}python a.py --rank 0")

@@ -11,8 +11,9 @@ from launcher.engines.command_line.tables.names import as_names
 from launcher.engines.command_line.task_files.editor_config import extract_editor_command
 from preflight import regex as re
 
-_CODE_END = re.compile(r"</(?:pre|code)>", re.IGNORECASE)
-_CODE_TAG = re.compile(r"(</?(?:pre|code)\b[^<>]{0,200}>)", re.IGNORECASE)
+_PRE = re.compile(r"<pre\b[^<>]{0,200}>(?P<said>[\s\S]*?)</pre>", re.IGNORECASE)
+_CODE = re.compile(r"<(pre|code)\b[^<>]{0,200}>(?P<said>[\s\S]*?)</\1>", re.IGNORECASE)
+_TAG = re.compile(r"(</?(?:pre|code)\b[^<>]{0,200}>)", re.IGNORECASE)
 _PRE_LINE = re.compile(r"^[ \t]*</?pre>[ \t]*$", re.MULTILINE | re.IGNORECASE)
 _PARAGRAPH = re.compile(r"</?(?:p|h\d|ul|ol|div|table)\b", re.IGNORECASE)
 _TAG = re.compile(r"</?[a-z][^<>]{0,200}>")
@@ -99,7 +100,6 @@ def mark_continued(lines: Iterable[str]) -> Iterator[tuple[str, bool]]:
 def extract_blocks(text: str) -> str:
     """Return the commands of a page without the sentences around them; any other text as it is."""
     text = _of_html(_unquoted(text))
-    text = _PRE_LINE.sub("```", text) if "```" in text else text
     if "```" in text and len(_MARK.findall(text)) % 2:  # the fence ends behind the last word of a line
         text = _GLUED.sub(r"\g<line>\n```", text)
     if "::\n\n " in text or ".. code" in text or ".. sourcecode" in text or ".. parsed" in text:
@@ -139,23 +139,22 @@ def _unquoted(text: str) -> str:
 
 
 def _of_html(text: str) -> str:
-    """Return the launches that a page of HTML shows as code; `--stop "</code>"` as it is.
+    """Return a page with fences around what its HTML shows as code; `--stop "</code>"` as it is.
 
     Its entities alone (`&amp;&amp;`) are read too, where one is outside of quotes.
     """
-    if not _CODE_END.search(text) or "```" in text:
+    is_markdown = "```" in text
+    code = _PRE if is_markdown else _CODE
+    if not code.search(text) or (not is_markdown and LAUNCH_LINE.search(code.sub("", text))):
         is_of_page = _ENTITY.search(_QUOTED.sub("", text)) if "&" in text else None
         return text if is_of_page is None else _ENTITY.sub(lambda one: html.unescape(one[0]), text)
-    shown, depth = [], 0
-    for part in _CODE_TAG.split(text):
-        if _CODE_TAG.fullmatch(part):
-            depth = max(depth - 1, 0) if part.startswith("</") else depth + 1
-        elif _PARAGRAPH.search(part) is None:
-            said = html.unescape(_TAG.sub("", part))
-            if not depth and LAUNCH_LINE.search(said):
-                return text
-            shown += [said] if depth and LAUNCH_INSIDE.search(said) else []
-    return "\n".join(shown) or text
+    return code.sub(_with_fence, text)
+
+
+def _with_fence(code: re.Match[str]) -> str:
+    """Return code of HTML between fences, where it launches or prepares a launch; any other as it is."""
+    said = html.unescape(_TAG.sub("", code["said"]))
+    return f"\n```\n{said}\n```\n" if LAUNCH_INSIDE.search(said) or _PREPARES.search(said) else code[0]
 
 
 def _with_fences(lines: list[str]) -> Iterator[str]:
