@@ -40,22 +40,25 @@ _OF_LAUNCHERS = {
     **dict.fromkeys(("main-process-port", "master-port"), "--port N"),
     "mixed-precision": "--precision WHICH",
 }
+_OF_FIRE = "fire calls the function without it, and ends every rank with an error once that is done"
 _MOST_WORDS, _MOST_LETTERS = 300, 60
 _WHOLE = re.compile(r"\d{1,9}(?:\.\d{0,9})?(?:[eE]\+?\d)?")
 
 
 @cluster_check("SCR005")
 def the_script_takes_its_arguments(job: Job, script: ScriptAnalysis | None) -> Iterator[Problem]:
-    """The script's own argparse parser takes the arguments of this launch.
+    """The script's own parser takes the arguments of this launch: argparse, tyro, fire, Hydra.
 
     argparse ends every rank with exit code 2 at an option that it does not know, a value that it cannot
-    convert or that is not among the choices, and where a required argument is missing. gpulaunch reads the
+    convert or that is not among the choices, and where a required argument is missing; tyro does so for a
+    dataclass or function of the script, and Hydra at an option that is not its own. fire trains without an
+    option that it does not know, and ends with an error then. gpulaunch reads the
     script and never executes it, and says nothing where reading does not prove all that the parser takes:
-    click, hydra, dataclasses of a library, `parse_known_args`, subcommands, arguments that a loop or another
-    module adds.
+    click, typer, dataclasses of a library, `parse_known_args`, subcommands, arguments that a loop or another
+    module adds, what Hydra's overrides name.
 
     Fix: the command of the message; an option of gpulaunch itself goes in front of `--`.
-    Source: Python's own argparse, given the arguments that the script adds.
+    Source: Python's own argparse, given the arguments that the script adds; tyro 1.0, fire 0.7, hydra 1.3.
     """
     if script is None or script.parser is None:
         return
@@ -167,7 +170,8 @@ class _Repair:
             message = f"{self._path} takes no further argument, and gets {redact_text(name)}"
             return message, "leave it out; a value of several words goes in quotes", place, False
         fix, corrected = self._unknown(name)
-        return f"{name} is not an option of {self._path}: its parser ends every rank", fix, place, corrected
+        ends = _OF_FIRE if self._parser.by == "fire.Fire" else "its parser ends every rank"
+        return f"{name} is not an option of {self._path}: {ends}", fix, place, corrected
 
     def _unknown(self, name: str) -> tuple[str, bool]:
         options = [option for item in self._parser.arguments for option in item.names if option[0] == "-"]
@@ -183,12 +187,16 @@ class _Repair:
         ours = _OF_LAUNCHERS.get(name.lstrip("-").replace("_", "-"))
         if ours:
             return f"{name} is an option of a launcher; in gpulaunch {ours} goes in front of --", False
+        if self._parser.by == "hydra.main":
+            return f"Hydra takes overrides without dashes: {name.lstrip('-')}=VALUE", False
         known = ", ".join(item.shown for item in self._parser.arguments if item.shown[0] == "-")
         return f"leave it out; its options: {shorten(known, _MOST_WORDS) or 'none'}", False
 
     def _value(self, argument: ParserArgument | None) -> tuple[str, bool]:
         if argument is None:
             return "give what it asks for", False
+        if self._parser.by == "hydra.main":
+            return "an override is NAME=VALUE, +NAME=VALUE or ~NAME", False
         given = [value for name, value in read_option_values(self._job.args) if name in argument.names]
         near = _find_near_value(argument, given[-1]) if given else ""
         if near:

@@ -5,7 +5,7 @@ abbreviations, negative numbers and counts are its own. Where Python's versions 
 """
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NoReturn, TypeAlias
 
 from preflight import regex as re
@@ -14,6 +14,7 @@ from preflight.frozen import dataclass
 
 Kind: TypeAlias = Literal["unknown", "missing", "value"]
 
+_OVERRIDE = re.compile(r"~|[^=]*=")  # Hydra's: lr=1, +lr=1, ~lr
 _TYPES = {"int": int, "float": float}
 _SEVERAL = ("?", "*", "+")
 _MOST_OPEN = 3  # argparse tries all ways to share words among such arguments, in exponential time
@@ -63,12 +64,34 @@ def find_refused_args(parser: ScriptParser, args: Sequence[str]) -> tuple[Refuse
     """Return what of a command line ends the script, () where nothing is proven to."""
     if any(_UNEXPANDED.search(word) or _BY_VERSION.match(word) for word in args):
         return ()
+    if parser.by == "fire.Fire":
+        return tuple(_find_unknown_of_fire(parser, args))
+    if parser.by == "tyro.cli":
+        args = [_spell_with_dashes(parser, word) for word in args]
     if _count_open(parser) > _MOST_OPEN:
         return ()
     try:
         return _Verdict(parser, args).refused()
     except (_Ended, AttributeError, TypeError, ValueError, RecursionError, argparse.ArgumentError):
         return ()  # help; or a parser that argparse itself would not build
+
+
+def _find_unknown_of_fire(parser: ScriptParser, args: Sequence[str]) -> Iterator[RefusedArgument]:
+    """Yield the options that fire leaves over: it calls the function without them, and ends with an error."""
+    names = {item.names[0][2:] for item in parser.arguments}
+    own = {"-", "--", "-h", "--help"}
+    for word in args if own.isdisjoint(args) else ():
+        name = word.partition("=")[0][2:].replace("-", "_")
+        if word.startswith("--") and len(name) > 1 and not {name, name.removeprefix("no")} & names:
+            yield RefusedArgument("unknown", word, f"Could not consume arg: {word}")
+
+
+def _spell_with_dashes(parser: ScriptParser, word: str) -> str:
+    """Return a word as tyro knows it, for which --batch_size is --batch-size."""
+    name, equals, value = word.partition("=")
+    spelled = name.replace("_", "-")
+    known = {option.replace("--no-", "--") for item in parser.arguments for option in item.names}
+    return f"{spelled}{equals}{value}" if spelled.replace("--no-", "--") in known else word
 
 
 class _Verdict:
@@ -86,11 +109,15 @@ class _Verdict:
         """
         strict = _build(self._parser)
         try:
-            _, extras = strict.parse_known_args(self._args)
+            given, extras = strict.parse_known_args(self._args)
         except argparse.ArgumentError as error:
             return self._of_error(error.argument_name or "", str(error), error.message)
         except _Refused as error:
             return self._of_error("", str(error), str(error))
+        words = given.overrides if self._parser.by == "hydra.main" and not extras else ()
+        wrong = next((word for word in words if not _OVERRIDE.match(word)), None)
+        if wrong is not None:
+            return self._of_error("overrides", f"{wrong!r} is not of the form NAME=VALUE", "")
         return self._unknown(extras)
 
     def _of_error(self, name: str, says: str, message: str) -> tuple[RefusedArgument, ...]:

@@ -95,14 +95,15 @@ class ParserArgument:
 
 @dataclass(frozen=True, slots=True)
 class ScriptParser:
-    """The parser whose `parse_args()` every start of the script reaches, with the whole command line."""
+    """The parser that every start of the script reaches, with the whole command line."""
 
-    place: CodeLocation  # of parse_args
+    place: CodeLocation  # of parse_args, or of what else calls it
     arguments: tuple[ParserArgument, ...]
     required_groups: tuple[int, ...] = ()  # of which one option must be given
     groups: int = 0  # their number
     add_help: bool = True
     allow_abbrev: bool = True
+    by: str = ""  # whose it is: "hydra.main", "fire.Fire", "tyro.cli"; "": argparse's
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,24 @@ class Declarations:
         return self.groups
 
 
+@dataclass(slots=True)
+class Built:
+    """A parser as far as it was read."""
+
+    add_help: bool = True
+    allow_abbrev: bool = True
+    escaped: bool = False  # something that is not read has it
+    declared: Declarations = field(default_factory=Declarations)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Where arguments are added: a parser, or options of it that may exclude each other."""
+
+    parser: Built
+    number: int  # 0: its options do not exclude each other
+
+
 def read_argument(
     call: ast.Call, place: CodeLocation, constants: Mapping[str, ast.expr], modules: Collection[str]
 ) -> ParserArgument:

@@ -8,13 +8,13 @@ edited, a part of the command line is parsed. Source of the rules: Python's own 
 
 import ast
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from enum import Enum
 from typing import TypeAlias
 
 from preflight.facts.script import CodeLocation, ParserArgument, ScriptParser
-from preflight.frozen import dataclass
-from preflight.script.declared_arguments import KINDS, Declarations, Unproven, read_argument
+from preflight.script.declared_arguments import KINDS, Built, Group, Unproven, read_argument
+from preflight.script.other_parsers import OtherParsers, find_modules
 from preflight.script.parser_syntax import (
     HARMLESS,
     count_bindings,
@@ -50,23 +50,7 @@ class _Known(Enum):
     ARGV = "sys.argv[1:]"
 
 
-@dataclass(slots=True)
-class _Built:
-    """A parser as far as it was read."""
-
-    add_help: bool = True
-    allow_abbrev: bool = True
-    escaped: bool = False  # something that is not read has it
-    declared: Declarations = field(default_factory=Declarations)
-
-
-@dataclass(frozen=True, slots=True)
-class _Group:
-    parser: _Built
-    number: int  # 0: its options do not exclude each other
-
-
-_Value: TypeAlias = _Built | _Group | _Known | None
+_Value: TypeAlias = Built | Group | _Known | None
 _Names: TypeAlias = dict[str, _Value]
 
 
@@ -82,7 +66,7 @@ class _Returned(Exception):
 
 def read_parser(parser: Parser, path: str, text: str) -> ScriptParser | None:
     """Return the parser that gets the script's command line, None where reading does not prove it."""
-    if "ArgumentParser" not in text:
+    if not any(name in text for name in ("ArgumentParser", "tyro.cli", "Fire", "hydra")):
         return None
     tree = parser.parse(path, text)
     try:
@@ -98,7 +82,8 @@ class _Reader:
     def __init__(self, path: str, tree: ast.Module, nodes: Sequence[ast.AST]) -> None:
         self._path, self._tree = path, tree
         self._makers, self._module = find_argparse(nodes)
-        if not self._makers and not self._module:
+        modules = find_modules(nodes)
+        if not self._makers and not self._module and not modules:
             raise Unproven
         refuse_edited_command_line(nodes, self._module)
         self._globals: _Names = {}
@@ -107,6 +92,9 @@ class _Reader:
             raise Unproven
         self._functions = find_functions(tree, bound)
         self._constants = find_constants(nodes, bound)
+        classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+        once = {name: node for name, node in classes.items() if bound[name] == 1}
+        self._others, self._libraries = OtherParsers(path, modules, {**self._functions, **once}), set(modules)
         self._relevant = self._find_relevant()
         self._known_names: dict[int, set[str]] = {}
         self._unread: set[str] = set()  # names in code that is not followed
@@ -121,8 +109,10 @@ class _Reader:
 
     def _find_relevant(self) -> frozenset[str]:
         """Return the names in the module that lead to a parser: it, or functions that make or use one."""
-        found = {*self._makers, *self._module, *_BY_TEXT}
-        mentions = {name: find_names(node.body) for name, node in self._functions.items()}
+        found = {*self._makers, *self._module, *_BY_TEXT, *self._libraries}
+        mentions = {
+            name: find_names([*node.body, *node.decorator_list]) for name, node in self._functions.items()
+        }
         assigned = [
             (target.id, find_names([node.value]))
             for node in list_outer_statements(self._tree)
@@ -183,7 +173,9 @@ class _Reader:
     def _define(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, names: _Names) -> None:
         inside = node.body if names is not self._globals else []  # of a function within a function
         defaults = [] if isinstance(node, ast.ClassDef) else [*node.args.defaults, *node.args.kw_defaults]
-        if self._matters([*inside, *filter(None, defaults), *node.decorator_list], names):
+        of_hydra = isinstance(node, ast.FunctionDef) and self._others.read_decorated(node)
+        decorators = [] if of_hydra else node.decorator_list
+        if self._matters([*inside, *filter(None, defaults), *decorators], names):
             raise Unproven
         if self._functions.get(node.name) is not node:
             self._unread |= find_names(node.body)
@@ -235,7 +227,7 @@ class _Reader:
                 names[target.id] = value
             elif self._matters([target], names):
                 raise Unproven
-            elif isinstance(value, _Built | _Group):
+            elif isinstance(value, Built | Group):
                 self._escape([value])
 
     # --- expressions -------------------------------------------------------------------------
@@ -270,19 +262,22 @@ class _Reader:
         func = node.func
         if self._is_maker(func):
             return self._make(node, names)
+        other = self._others.read_call(node)
+        if other is not None and self._sure:
+            raise _Found(other)
         if isinstance(func, ast.Name) and func.id in _BY_TEXT:
             raise Unproven
         if isinstance(func, ast.Name) and func.id in self._functions:
             given = [self._value(item, names) for item in node.args]
             named = {item.arg: self._value(item.value, names) for item in node.keywords}
-            held = any(isinstance(item, _Built | _Group) for item in (*given, *named.values()))
+            held = any(isinstance(item, Built | Group) for item in (*given, *named.values()))
             if func.id in self._relevant or held:
                 return self._enter(self._functions[func.id], given, named)
             return None
         owner = self._value(func.value, names) if isinstance(func, ast.Attribute) else None
         if owner is _Known.ARGV:
             raise Unproven  # argv.pop()
-        if isinstance(owner, _Built | _Group) and isinstance(func, ast.Attribute):
+        if isinstance(owner, Built | Group) and isinstance(func, ast.Attribute):
             return self._method(owner, func.attr, node, names)
         parts = [*node.args, *(item.value for item in node.keywords)]
         if isinstance(func, ast.Attribute) and ast.unparse(func) == "deepspeed.add_config_arguments":
@@ -298,8 +293,8 @@ class _Reader:
         for value in values:
             if value is _Known.ARGV:
                 raise Unproven
-            if isinstance(value, _Built | _Group):
-                (value.parser if isinstance(value, _Group) else value).escaped = True
+            if isinstance(value, Built | Group):
+                (value.parser if isinstance(value, Group) else value).escaped = True
 
     def _is_maker(self, func: ast.expr) -> bool:
         match func:
@@ -309,14 +304,14 @@ class _Reader:
                 return module in self._module
         return False
 
-    def _make(self, node: ast.Call, names: _Names) -> _Built:
-        built = _Built()
+    def _make(self, node: ast.Call, names: _Names) -> Built:
+        built = Built()
         for item in node.keywords:
             if item.arg in _SWITCHES and isinstance(item.value, ast.Constant):
                 setattr(built, str(item.arg), bool(item.value.value))
             elif item.arg == "parents" and isinstance(item.value, ast.List):
                 for parent in [self._value(part, names) for part in item.value.elts]:
-                    if not isinstance(parent, _Built) or parent.add_help or parent.declared.groups:
+                    if not isinstance(parent, Built) or parent.add_help or parent.declared.groups:
                         raise Unproven
                     built.escaped = built.escaped or parent.escaped
                     built.declared.arguments += parent.declared.arguments
@@ -324,9 +319,9 @@ class _Reader:
                 built.escaped = True  # another prefix, files of arguments
         return built
 
-    def _add_of_deepspeed(self, node: ast.Call, names: _Names) -> _Built:
+    def _add_of_deepspeed(self, node: ast.Call, names: _Names) -> Built:
         parser = self._value(node.args[0], names) if len(node.args) == 1 and not node.keywords else None
-        if not isinstance(parser, _Built):
+        if not isinstance(parser, Built):
             raise Unproven
         for name in _OF_DEEPSPEED:
             action = "store" if name.endswith("_config") else "store_true"
@@ -334,8 +329,8 @@ class _Reader:
             parser.declared.add(ParserArgument(place, (name,), action))
         return parser
 
-    def _method(self, owner: _Built | _Group, name: str, node: ast.Call, names: _Names) -> _Value:
-        parser, group = (owner.parser, owner.number) if isinstance(owner, _Group) else (owner, 0)
+    def _method(self, owner: Built | Group, name: str, node: ast.Call, names: _Names) -> _Value:
+        parser, group = (owner.parser, owner.number) if isinstance(owner, Group) else (owner, 0)
         parts = [*node.args, *(item.value for item in node.keywords)]
         leading = self._relevant - self._makers - self._module
         if name != "parse_args" and not leading.isdisjoint(find_names(parts)):
@@ -346,21 +341,21 @@ class _Reader:
                 argument = read_argument(node, place, self._constants, self._module)
                 parser.declared.add(replace(argument, group=group))
             case "add_argument_group" if not group:
-                return _Group(parser, 0)
+                return Group(parser, 0)
             case "add_mutually_exclusive_group" if not group:
-                return _Group(parser, parser.declared.add_group(node))
-            case "parse_args" if isinstance(owner, _Built):
+                return Group(parser, parser.declared.add_group(node))
+            case "parse_args" if isinstance(owner, Built):
                 self._parse(owner, node, parts, names)
             case _ if name not in _LOOKS:
                 raise Unproven
         return None
 
-    def _parse(self, parser: _Built, node: ast.Call, parts: list[ast.expr], names: _Names) -> None:
+    def _parse(self, parser: Built, node: ast.Call, parts: list[ast.expr], names: _Names) -> None:
         """Raise _Found for a parser that gets the whole command line. Raises Unproven for another one."""
         given = {item.arg: item.value for item in node.keywords}
         words = given.get("args", node.args[0] if node.args else None)
         whole = words is None or self._value(words, names) in (_Known.NONE, _Known.ARGV)
-        shared = any(isinstance(self._globals.get(name), _Built | _Group) for name in self._unread)
+        shared = any(isinstance(self._globals.get(name), Built | Group) for name in self._unread)
         lost = parser.escaped or shared or any(isinstance(part, ast.Starred) for part in parts)
         if not whole or not self._sure or lost:
             raise Unproven
@@ -375,7 +370,9 @@ class _Reader:
         self, function: ast.FunctionDef, given: list[_Value], named: Mapping[str | None, _Value]
     ) -> _Value:
         """Follow a function of the script that is called; return what it returns."""
-        spec = function.args
+        spec, other = function.args, self._others.read_decorated(function)
+        if other is not None and self._sure and not given and not named:
+            raise _Found(other)
         decorated = any(get_last_name(item) not in _SAME_FUNCTION for item in function.decorator_list)
         yields = any(isinstance(item, ast.Yield | ast.YieldFrom) for item in walk(function))
         positional = [*spec.posonlyargs, *spec.args]
