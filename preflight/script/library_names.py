@@ -121,27 +121,18 @@ MODEL_METHODS = frozenset(
 )
 
 MODULE_API = frozenset(
-    {"forward", "train", "eval", "parameters", "named_parameters", "state_dict", "load_state_dict", "modules"}
-    | {"named_modules", "children", "named_children", "buffers", "named_buffers", "to", "cuda", "cpu", "half"}
-    | {
-        "float",
-        "double",
-        "bfloat16",
-        "type",
-        "zero_grad",
-        "requires_grad_",
-        "apply",
-        "register_buffer",
-        "no_sync",
-    }
-    | {"join", "module", "training", "extra_repr", "share_memory", "add_module", "register_module", "compile"}
-    | {
-        "get_parameter",
-        "get_submodule",
-        "get_buffer",
-        "register_parameter",
-        "register_forward_hook",
-        "to_empty",
+    {
+        *("forward", "train", "eval", "parameters", "named_parameters", "state_dict"),
+        *("load_state_dict", "modules", "named_modules", "children", "named_children", "buffers"),
+        *("named_buffers", "to", "cuda", "cpu", "half", "float", "double", "bfloat16", "type"),
+        *("zero_grad", "requires_grad_", "apply", "register_buffer", "no_sync", "join", "module"),
+        *("training", "extra_repr", "share_memory", "add_module", "register_module", "compile"),
+        *("get_parameter", "get_submodule", "get_buffer", "register_parameter"),
+        *("register_forward_hook", "to_empty", "xpu", "ipu", "mtia", "get_extra_state"),
+        *("set_extra_state", "set_submodule", "device_ids", "device_mesh", "output_device"),
+        *("process_group", "gather", "scatter", "to_kwargs", "join_hook", "join_device"),
+        *("join_process_group", "will_sync_module_buffers", "require_backward_grad_sync"),
+        *("require_forward_param_sync"),
     }
 )
 """What torch.nn.Module and DistributedDataParallel have themselves."""

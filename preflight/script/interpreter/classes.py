@@ -24,13 +24,8 @@ from preflight.script.interpreter.values import (
 
 _DATACLASSES = frozenset(
     {
-        *(
-            "dataclasses.dataclass",
-            "value.dataclass",
-            "pydantic.dataclasses.dataclass",
-            "attr.s",
-            "attr.dataclass",
-        ),
+        *("dataclasses.dataclass", "value.dataclass", "pydantic.dataclasses.dataclass"),
+        *("attr.s", "attr.dataclass"),
         *("attr.define", "attr.frozen", "attrs.define", "attrs.frozen", "attrs.mutable", "chz.chz"),
         *("flax.struct.dataclass",),
     }
@@ -38,12 +33,8 @@ _DATACLASSES = frozenset(
 """Decorators that write an __init__ of the annotated fields."""
 _RECORDS = frozenset(
     {
-        *(
-            "pydantic.BaseModel",
-            "pydantic.BaseSettings",
-            "pydantic_settings.BaseSettings",
-            "typing.NamedTuple",
-        ),
+        *("pydantic.BaseModel", "pydantic.BaseSettings", "pydantic_settings.BaseSettings"),
+        "typing.NamedTuple",
         *("msgspec.Struct", "typing_extensions.NamedTuple"),
     }
 )

@@ -33,10 +33,7 @@ OWNED = (
 PACKAGES = ("torch.distributed", "deepspeed.comm")  # DeepSpeed's call those of torch
 _LIKE_TORCH = (
     *PACKAGES,
-    "torch.distributed.nn",
-    "torch.distributed.nn.functional",
-    "ignite.distributed",
-    "mmengine.dist",
+    *("torch.distributed.nn", "torch.distributed.nn.functional", "ignite.distributed", "mmengine.dist"),
 )
 _PLAIN = (
     *("barrier", "monitored_barrier", "all_reduce", "all_gather", "all_gather_object"),

@@ -242,6 +242,21 @@ def _makes(node: ast.AST, name: str) -> Iterator[ast.expr]:
         yield from (node.value,) if name in (getattr(each, "id", "") for each in given) else ()
 
 
+OWN_ORDER = "in an order of its own"  # what is said of data that a sampler or the like then divides
+
+
+def _shuffle(it: Interpreter, call: Call) -> Value:
+    """random.shuffle(items) by the constructor of a dataset of the script that has items by number."""
+    owner = it.attr(it.state.frames[it.frame].get("self"), "__class__")
+    items = ast.unparse(call.node.args[0]) if call.node.args else ""
+    kept = (node for node in it.of_kinds(ast.Assign) if ast.unparse(node.targets[0]).startswith("self."))
+    held = items.startswith("self.") or any(items in map(ast.unparse, walk(node.value)) for node in kept)
+    by_number = isinstance(owner, Class) and any("__getitem__" in info.names for info in it.mro(owner.key))
+    if held and by_number and getattr(it.scope, "name", "") == "__init__":
+        it.emit(call.event("random split", None, OWN_ORDER))
+    return UNKNOWN
+
+
 def _train_test_split(it: Interpreter, call: Call) -> Value:
     """Sklearn's function, and a method of datasets of Hugging Face: by numpy's own seed without another."""
     seeds = (call.get(word) or NONE for word in ("random_state", "seed", "generator"))
@@ -270,6 +285,12 @@ def _timm_loader(it: Interpreter, call: Call) -> Value:
 
 def _split_by_node(it: Interpreter, call: Call) -> Value:
     """datasets.distributed.split_dataset_by_node(dataset, rank, world_size)."""
+    given = ast.unparse(call.node.args[0]) if call.node.args else ""
+    made = (node for node in it.of_kinds(ast.Assign) if given in map(ast.unparse, node.targets))
+    for part in (part for node in made for part in walk(node.value) if isinstance(part, ast.Call)):
+        seeded = part.args or {word.arg for word in part.keywords} & {"seed", "generator", None}
+        if getattr(part.func, "attr", "") == "shuffle" and not seeded and part.lineno < call.node.lineno:
+            it.emit(replace(call, place=it.place(part)).event("random split", None, OWN_ORDER))
     it.emit(
         call.event(
             "part of data", rank=call.get("rank", 1) or NONE, replicas=call.get("world_size", 2) or NONE
@@ -280,6 +301,7 @@ def _split_by_node(it: Interpreter, call: Call) -> Value:
 
 CALLS: dict[str, CallModel] = {
     "datasets.distributed.split_dataset_by_node": _split_by_node,
+    **dict.fromkeys(("random.shuffle", "numpy.random.shuffle"), _shuffle),
     **dict.fromkeys(("timm.data.create_loader", "timm.data.loader.create_loader"), _timm_loader),
     "torch.utils.data.random_split": _random_split,
     "torch.utils.data.dataset.random_split": _random_split,

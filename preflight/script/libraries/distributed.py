@@ -20,6 +20,7 @@ from preflight.script.interpreter.values import (
     RankValue,
     Ref,
     Seq,
+    Unknown,
     Value,
     as_text,
     join,
@@ -73,7 +74,7 @@ def data_parallel(it: Interpreter, call: Call) -> Value:
 def _wrapped(it: Interpreter, call: Call) -> Value:
     """Return what a wrapper gets: a model, whatever made it."""
     model = call.get("module", 0) or UNKNOWN
-    return it.new(make_model(call.place, UNKNOWN)) if model is UNKNOWN else model
+    return it.new(make_model(call.place, UNKNOWN)) if type(model) is Unknown else model
 
 
 def ddp(it: Interpreter, call: Call, *, buffers: bool = True) -> Value:

@@ -26,18 +26,8 @@ from preflight.script.interpreter.written_files import (
 )
 
 _PATHS = (
-    "file",
-    "filename",
-    "filepath",
-    "urlpath",
-    "uri",
-    "name",
-    "store",
-    "path",
-    "fname",
-    "f",
-    "fp",
-    "dst",
+    *("file", "filename", "filepath", "urlpath", "uri", "name", "store", "path", "fname"),
+    *("f", "fp", "dst"),
 )
 """Keywords by which libraries take the path of a file."""
 

@@ -9,8 +9,9 @@ from preflight.script.interpreter.branch_conditions import RANK_0, UNCALLED
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import TRUE, Class, Func, as_text
+from preflight.script.rules.own_measures import list_stores
 from preflight.script.rules.registry import Level, RuleHit, rule
-from preflight.script.source import Source
+from preflight.script.source import Source, list_names
 from preflight.script.syntax_trees import ByKind, group_by_kind, root_of, walk
 
 _UNWRAPS = re.compile(
@@ -22,7 +23,9 @@ _LOADS = re.compile("load_state_dict")
 _MAY_PREFIX = re.compile(r"DataParallel|torch\.compile\(")
 _RENAMES = re.compile(r"[\"'](?:module\.|_orig_mod)|removeprefix|consume_prefix|strict *= *False|\.replace\(")
 _WRAPPERS = re.compile(r"(?:^|[._])(?:DDP|DistributedDataParallel|DataParallel)$")
-_OTHER_WAYS = re.compile(r"(?i)fsdp|deepspeed|num_processes|distributed_type")
+_OTHER_WAYS = re.compile(
+    r"(?i)fsdp|deepspeed|num_processes *[<>=!]|distributed_type(?![^\n]*\.(?:XLA|TPU)\b)"
+)
 _OF_LIBRARIES = frozenset(
     {"save_pretrained", "push_to_hub", "generate", "resize_token_embeddings", "get_input_embeddings"}
     | {"gradient_checkpointing_enable", "print_trainable_parameters", "merge_and_unload", "num_parameters"}
@@ -46,13 +49,14 @@ def not_of_the_wrapper(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
         return
     cls = thing.get("__class__")
     own = isinstance(cls, Class) and any(isinstance(info.names.get(name), Func) for info in it.mro(cls.key))
-    if not own and name not in _OF_LIBRARIES:
+    if not own and name not in _OF_LIBRARIES and not _is_called_only(it, event):
         return
     ddp, owner = event.values["shared"] == TRUE, as_text(event.values["owner"]) or ""
     if owner == "self" or not (ddp or _is_prepared_here(it, owner, event.place.line)):
         return
     inside = re.compile(rf"\.module\.{name}\b|unwrap_model\([^\n]*\)\.{name}\b")
-    if it.sources.mention(_UNWRAPS) or it.sources.mention(inside):
+    unwraps = it.sources.mention(_UNWRAPS) if ddp else it.sources.is_in_code(_UNWRAPS, it.source)
+    if unwraps or it.sources.mention(inside):
         return
     if not ddp and it.sources.mention(_OTHER_WAYS):
         return
@@ -61,6 +65,22 @@ def not_of_the_wrapper(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
     fix = f"{inner}.{name}(...)" if ddp else f"accelerator.unwrap_model({owner}).{name}(...)"
     message = f"DistributedDataParallel around the model has no attribute {name}"
     yield RuleHit(event.place, message, fix, Level.WARNING)
+
+
+def _is_called_only(it: Interpreter, event: ScriptEvent) -> bool:
+    """Whether a method is called that no wrapper has, and that no code gives one."""
+    name, place = event.what, event.place
+    called = it.sources.parser.find_by_kind(_list_called, it.source.tree)
+    if (name, place.line, place.column) not in called or name.startswith(("_", "register_")):
+        return False
+    given = re.compile(rf"\.{name}\b *=[^=]|setattr\(|[\"']{name}\b")
+    return not it.sources.mention(given)
+
+
+def _list_called(kinds: ByKind) -> set[tuple[str, int, int]]:
+    """Return the methods that a file calls by name, with where each call's owner is."""
+    methods = (node.func for node in kinds.get(ast.Call, ()) if type(node.func) is ast.Attribute)
+    return {(func.attr, func.lineno, func.col_offset + 1) for func in methods}
 
 
 def _is_prepared_here(it: Interpreter, owner: str, line: int) -> bool:
@@ -260,44 +280,63 @@ def read_onto_the_gpu_of_before(it: Interpreter, event: ScriptEvent) -> Iterator
             it.note(_GROUP, event.place)
     elif event.name == "load without map":
         read = RANK_0 not in it.contexts and UNCALLED not in it.contexts and event.call
-        if read and _fills_a_model(it, read.node):
-            it.note(_READ, event.place)
+        for key in _list_filled(it, read.node) if read else ():
+            it.note((_READ, _ANY), event.place)
+            it.note((_READ, key), event.place)
     elif event.name != "end":
-        parts = walk(event.call.node) if event.call is not None else []
-        names = {part.attr for part in parts if isinstance(part, ast.Attribute)}
-        if "state_dict" in names and "cpu" not in names:
-            it.note(_STATES, event.place)
-    elif (
-        it.notes.get(_GROUP)
-        and it.notes.get(_READ)
-        and it.notes.get(_STATES)
-        and it.target.processes != 1
-        and not it.sources.mention(_SEES_ONE_GPU)
-    ):
-        for place in dict.fromkeys(it.notes.get(_READ, ())):
+        for key in _list_kept(it, event.call.node) if event.call is not None else ():
+            it.note((_STATES, key), event.place)
+    elif it.notes.get(_GROUP) and it.target.processes != 1 and not it.sources.mention(_SEES_ONE_GPU):
+        states = [key for key in it.notes if isinstance(key, tuple) and key[0] == _STATES]
+        places = {at: it.notes[key][0] for key in states for at in it.notes.get((_READ, key[1]), ())}
+        for place, saved in places.items():
             message = "every rank reads this onto the GPU that it was saved from"
             fix = 'map_location="cpu", or the device of the rank'
-            yield RuleHit(place, message, fix, Level.WARNING, (it.notes[_STATES][0],))
+            yield RuleHit(place, message, fix, Level.WARNING, (saved,))
 
 
-_SEES_ONE_GPU = re.compile(r"CUDA_VISIBLE_DEVICES[\"']\] *=|offload_to_cpu|cpu_offload *= *True")
+_SEES_ONE_GPU = re.compile(
+    r"CUDA_VISIBLE_DEVICES[\"']\] *=|offload_to_cpu|cpu_offload *= *True|\b[tp]p_rank\b"
+)
 _WITHOUT_TENSORS = re.compile(r"(?i)sched|lr_|scaler|sampler|loader|dataset")
 """Names of what has a state of numbers."""
 _GROUP, _READ, _STATES = "ranks read", "read without a map", "states are saved"
+_ANY = "any key"  # of a state that is written where it is saved: it may be read by any
 
 
-def _fills_a_model(it: Interpreter, load: ast.Call) -> bool:
-    """Whether what is loaded goes to load_state_dict(), and no other load of the function names a device."""
+def _list_kept(it: Interpreter, save: ast.Call) -> list[object]:
+    """Return by which keys a call saves states of weights from a GPU, "" for one alone."""
+    names = {part.attr for part in walk(save) if isinstance(part, ast.Attribute)}
+    if "state_dict" in names:
+        return [] if "cpu" in names else [_ANY]
+    pairs: list[tuple[ast.expr | None, ast.expr]] = []
+    name = ast.unparse(save.args[0]) if getattr(save.func, "attr", "") == "save" and save.args else ""
+    for value, _ in it.sources.parser.find(list_stores, it.scope).get(name, ()) if name else ():
+        pairs += (
+            zip(value.keys, value.values, strict=True) if isinstance(value, ast.Dict) else [(None, value)]
+        )
+    found = [getattr(key, "value", "") for key, value in pairs if _owner(value) is not None]
+    return [] if found and "cpu" in it.sources.parser.find(list_names, it.scope) else found
+
+
+def _list_filled(it: Interpreter, load: ast.Call) -> list[object]:
+    """Return by which keys what is loaded goes to load_state_dict(), "" for all of it.
+
+    None where another load of the function names a device.
+    """
     kinds = it.sources.parser.find(group_by_kind, it.scope)
     if any(node.arg == "map_location" for node in kinds.get(ast.keyword, ())):
-        return False
+        return []
     taken = next((node for node in kinds.get(ast.Assign, ()) if node.value is load), None)
     name = getattr(taken.targets[0], "id", "") if taken else ""
-    for node in kinds.get(ast.Call, ()):
-        if getattr(node.func, "attr", "") == "load_state_dict" and node.args:
-            if _WITHOUT_TENSORS.search(ast.unparse(node.func)):
-                continue
-            inner = walk(node.args[0])
-            if any(part is load or (name and getattr(part, "id", "") == name) for part in inner):
-                return True
-    return False
+    given = [
+        node.args[0]
+        for node in kinds.get(ast.Call, ())
+        if getattr(node.func, "attr", "") == "load_state_dict" and node.args
+        if not _WITHOUT_TENSORS.search(ast.unparse(node.func))
+    ]
+    return [
+        getattr(getattr(each, "slice", None), "value", "")
+        for each in given
+        if any(part is load or (name and getattr(part, "id", "") == name) for part in walk(each))
+    ]

@@ -22,7 +22,7 @@ from preflight.script.interpreter.values import (
     Value,
     list_values,
 )
-from preflight.script.rules.own_measures import get_last_name
+from preflight.script.rules.own_measures import get_last_name, list_stores, list_turn_nodes
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import list_names
 from preflight.script.syntax_trees import walk
@@ -45,6 +45,7 @@ _IN_PLACE = frozenset(
 )
 """Functions of torch that change what they get, and give None, or a handle where they are asynchronous."""
 _ASYNC_AT = 4  # arguments by position with which async_op may be one
+_SUM = ExternalName("torch.distributed.ReduceOp.SUM")
 _OF_HANDLES = re.compile(r"^(?:wait|is_completed|is_success|get_future|result|exception|boxed|unbox)$")
 _WAITS = re.compile(r"synchronize|wait|barrier|coalesc", re.IGNORECASE)
 
@@ -65,6 +66,7 @@ def arguments_that_no_exchange_takes(it: Interpreter, event: ScriptEvent) -> Ite
     all_reduce(), broadcast() and the like of torch change the tensor that they get and give None: `mean =
     dist.all_reduce(loss) / n` stops. With async_op=True they give a handle, and what is read before its
     wait() is not complete yet. gather() and scatter() refuse a list on ranks that neither get nor send it.
+    A running total that each turn adds to and adds up over the ranks counts what came before again.
     `[tensor] * n` is one tensor n times, in which all_gather() leaves the last rank's. A source by the own
     rank, `src=rank`, is another on each rank; one that is not in the group is refused. All ranks
     call new_group() in one order, also those that are not in the group: by the number of calls torch names a
@@ -98,6 +100,9 @@ def arguments_that_no_exchange_takes(it: Interpreter, event: ScriptEvent) -> Ite
         message = f"{name}() fills one tensor that the list holds again and again"
         fix = "[torch.empty_like(x) for _ in range(world_size)]"
         yield RuleHit(event.place, message, fix, Level.WARNING)
+    if name == "all_reduce" and call.get("op", 1) in (None, _SUM) and _adds_up_again(it, call.node):
+        message = "this adds up in each turn what it has added up in the turns before"
+        yield RuleHit(event.place, message, "all_reduce() behind the loop", Level.WARNING)
     if name in _IN_PLACE and _is_of_torch(it, call.node):
         yield from _lost(it, event)
 
@@ -165,6 +170,22 @@ def _repeats_one(it: Interpreter, call: ast.Call, name: str) -> bool:
         if isinstance(made, ast.BinOp) and isinstance(made.op, ast.Mult) and isinstance(made.left, ast.List):
             return any(not isinstance(item, ast.Constant) for item in made.left.elts)
     return False
+
+
+def _adds_up_again(it: Interpreter, call: ast.Call) -> bool:
+    """Whether a loop only adds to a tensor that this call changes in each turn."""
+    parts, name = list_turn_nodes(it, call), ast.unparse(call.args[0]) if call.args else ""
+    if not any(type(node) is ast.AugAssign for node in parts):
+        return False  # most
+    adds = [node for _, node in list_stores(parts).get(name, ())]
+    root = name.partition(".")[0]
+    made = [part for part in parts if type(part) is ast.Name and part.id == root]
+    stored = sum(type(part.ctx) is ast.Store for part in made) - (len(adds) if root == name else 0)
+    calls = (node.func for node in parts if type(node) is ast.Call and type(node.func) is ast.Attribute)
+    changed = any(func.attr.endswith("_") and ast.unparse(func.value) == name for func in calls)
+    left = any(type(node) in (ast.Break, ast.Return, ast.Continue) for node in parts)
+    added = [type(node) is ast.AugAssign and type(node.op) is ast.Add for node in adds]
+    return bool(adds) and all(added) and not (stored or changed or left)
 
 
 def _lost(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from preflight.script.interpreter.branch_conditions import MAYBE, OF_SOME, UNCALLED, UNREACHED, WITHOUT
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.rules.own_measures import get_last_name
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 _DOUBTS = OF_SOME | {MAYBE, UNCALLED, "except"}
@@ -24,26 +25,27 @@ def group_used_early_or_made_twice(it: Interpreter, event: ScriptEvent) -> Itera
     both.
     Source: torch/distributed/distributed_c10d.py; accelerate/state.py; reproduced with torch 2.13.
     """
-    if it.target.processes == 1 or not _is_certain(it) or _is_tried(it, event):
+    uses = event.name in ("exchange", "asks group")
+    if (uses and it.state.grouped) or it.target.processes == 1:
+        return
+    if not _is_certain(it) or _is_tried(it, event):
         return
     outer = it.stack[0] if it.stack else None  # of two entries of a program a launch takes one
     if event.name == "group ends":
         for name in (_EARLY, _MADE):  # what is ended had been made, by others perhaps
             it.notes.pop((name, outer), None)
-    elif event.name in ("exchange", "asks group"):
-        if not it.state.grouped:
-            it.note((_EARLY, outer), event.place)
-    elif event.name == "accelerator" or (event.call and event.what):
+    elif uses:
+        it.note((_EARLY, outer), event.place)
+    elif event.name == "accelerator" or (
+        event.call and (event.what or get_last_name(event.call.node) == "init_process_group")
+    ):
         early, made = (
             [place for each in dict.fromkeys((outer, None)) for place in it.notes.get((name, each), ())]
             for name in (_EARLY, _MADE)
         )
         for place in dict.fromkeys(early if event.name == "process group" else ()):
-            message, fix = (
-                "the process group is made after this, which needs it",
-                "init_process_group() above it",
-            )
-            yield RuleHit(place, message, fix, Level.WARNING, (event.place,))
+            message = "the process group is made after this, which needs it"
+            yield RuleHit(place, message, "init_process_group() above it", Level.WARNING, (event.place,))
         for place in made[:1] if event.name == "process group" and event.place not in made else ():
             fix = "leave it out, or if not torch.distributed.is_initialized(): before it"
             yield RuleHit(event.place, "the process group is made already", fix, Level.WARNING, (place,))
@@ -58,6 +60,9 @@ def _is_certain(it: Interpreter) -> bool:
 
 
 def _is_tried(it: Interpreter, event: ScriptEvent) -> bool:
-    """Whether a handler is around a place, which may expect what is found."""
-    tries = (node for node in it.of_kinds(ast.Try) if node.handlers) if "try" in it.source.text else ()
-    return any(node.lineno <= event.place.line <= (node.end_lineno or 0) for node in tries)
+    """Whether a handler is around a place, which may expect what is found, or what asks for a group first."""
+    text, line = it.source.text, event.place.line
+    tries = (node for node in it.of_kinds(ast.Try) if node.handlers) if "try" in text else ()
+    asks = it.of_kinds(ast.IfExp, ast.BoolOp) if "is_initialized" in text else []
+    asked = any(node.lineno == line and "is_initialized" in ast.unparse(node) for node in asks)
+    return asked or any(node.lineno <= line <= (node.end_lineno or 0) for node in tries)

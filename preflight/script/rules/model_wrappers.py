@@ -14,7 +14,9 @@ from preflight.script.interpreter.values import (
     NONE,
     TRUE,
     UNKNOWN,
+    Class,
     Dtype,
+    Func,
     HeapObject,
     Map,
     Ref,
@@ -30,6 +32,7 @@ from preflight.script.rules.collectives import is_shared
 from preflight.script.rules.own_measures import get_last_name
 from preflight.script.rules.own_names import find_call_words
 from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.syntax_trees import walk
 
 
 @rule("R406", "process group", "ddp", "step", "scaler step", "unknown step", "schedule", "end")
@@ -161,9 +164,18 @@ def _note_apart(it: Interpreter, event: ScriptEvent) -> None:
             of_turn = any(max(wrapped) <= loop.newest < model.id for loop in it.loops)
             parts = [things[number] for number in held if number in things]
             weighs = any(_WEIGHS.match(as_text(part.get("__name__")) or "") for part in parts)
+            weighs = weighs or any(_has_parameters(it, part) for part in parts)
             apart = weighs and known.isdisjoint(held) and not of_turn
             if apart and not any(_is_of_its_own(it, part) for part in parts):
                 it.note(_APART, event.place, things[model.id].place)
+
+
+def _has_parameters(it: Interpreter, part: HeapObject) -> bool:
+    """Whether the constructor of a class of the script makes a parameter."""
+    cls = part.get("__class__")
+    made = (info.names.get("__init__") for info in (it.mro(cls.key) if isinstance(cls, Class) else ()))
+    nodes = (it.functions[func.key].node for func in made if isinstance(func, Func))
+    return any(get_last_name(part) == "Parameter" for node in nodes for part in walk(node))
 
 
 def _held_by(it: Interpreter, models: list[int]) -> set[int]:

@@ -35,6 +35,8 @@ _MAP_FIX = 'remove device_map, or device_map={"": PartialState().local_process_i
 _NAMED_BY_DDP = "device named by ddp"
 _SEEN_GPUS = "visible devices"
 _OWN_GPU = "own gpu"  # a rank that sees one GPU only, chosen by its rank: to this rank it is GPU 0
+_COUNTS_GPUS = re.compile(r"device_count|rank\w* *%")
+_ONLY_GPU = "own gpu on every path"
 _ON_FIRST = "on the first gpu"  # what names no GPU, where no device was set
 _SPREAD = frozenset({"auto", "balanced", "balanced_low_0", "sequential"})
 
@@ -178,19 +180,26 @@ def cuda_before_the_device_is_set(it: Interpreter, event: ScriptEvent) -> Iterat
         yield RuleHit(place, message, fix, level if level and event.name != "arguments" else Level.WARNING)
 
 
-@rule("D203", "environ")
+@rule("D203", "environ", "set device", "device")
 def visible_devices_set_by_the_script(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """The script sets CUDA_VISIBLE_DEVICES itself, to the same value in every rank.
 
-    It overrules the launch: ranks share GPUs (accelerate maps by modulo) or have none.
+    It overrules the launch: ranks share GPUs (accelerate maps by modulo) or have none. Where it shows each
+    rank one GPU, by its rank, that GPU is number 0 to all of them, and "cuda:1" an "invalid device ordinal".
     Source: accelerate/state.py.
     """
-    value = event.values.get("value")
+    value, device = event.values.get("value"), event.values.get("device")
+    if event.name != "environ" and (alone := it.notes.get(_ONLY_GPU)):
+        counts = it.sources.mention(_COUNTS_GPUS)
+        if isinstance(device, Device) and device.of_rank and not (counts or it.tests or MAYBE in it.contexts):
+            message = "each rank sees one GPU, its number 0, and this names it by the rank"
+            yield RuleHit(event.place, message, "0 in place of the rank", Level.WARNING, (alone[0],))
     if event.what != "CUDA_VISIBLE_DEVICES":
         return
     it.note(_SEEN_GPUS, event.place)
     if is_by_rank(value):
         it.note(_OWN_GPU, event.place)
+        it.note(_ONLY_GPU, *([] if it.tests or MAYBE in it.contexts else [event.place]))
         return
     level = _level(it)
     if level is not None and isinstance(value, Const) and value.value not in ("", "-1"):

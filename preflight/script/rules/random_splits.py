@@ -8,7 +8,7 @@ from preflight.script.interpreter.branch_conditions import OF_SOME, SPAWNED, UNC
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.rank_values import SEEDED, SEEDED_ALIKE
-from preflight.script.libraries.data_loaders import is_drawn
+from preflight.script.libraries.data_loaders import OWN_ORDER, is_drawn
 from preflight.script.rules.files import JOINED
 from preflight.script.rules.own_measures import get_last_name
 from preflight.script.rules.own_names import find_call_words
@@ -25,7 +25,9 @@ _MESSAGE_OF_PARTS = (
     "each rank shuffles in its own way before it takes its part: parts overlap, and samples are left out"
 )
 _SEEDS = {r"(?<!\.)\btrain_test_split|model_selection": "random_state=0", "train_test_split": "seed=0"}
+_SEEDS |= {r"\brandom\.shuffle": "random.Random(0).shuffle(...)", r"\.shuffle\(": "seed=0"}
 """What gives a function that divides a seed, by its call; others take a generator."""
+_DIVIDES = re.compile(r"DistributedSampler\(|\bprepare\(|setup_dataloaders|split_dataset_by_node")
 _GENERATOR = "generator=torch.Generator().manual_seed(0)"
 
 
@@ -35,12 +37,12 @@ def split_of_each_rank(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
 
     Every process draws from a seed of its own. What one rank keeps for validation others train on, so the
     validation loss says nothing; a sampler over parts that differ leaves samples out and repeats others. A
-    list that each rank shuffles before it takes `files[rank::world]` parts so too, and so does a
-    DistributedSampler whose seed has the rank in it. A generator with a seed, or one seed for
-    all ranks before the split, divides alike; a seed by rank does not.
+    list that each rank shuffles before it, or a sampler, takes `files[rank::world]` parts so too, and so does
+    a DistributedSampler whose seed has the rank in it. A generator with a seed, or one seed for all ranks
+    before the split, divides alike; a seed by rank does not.
     Source: torch.utils.data.random_split; two processes of torch 2.13 have unlike seeds.
     """
-    if event.what and OF_SOME.isdisjoint(it.contexts):
+    if event.what not in ("", OWN_ORDER) and OF_SOME.isdisjoint(it.contexts):
         yield RuleHit(event.place, _MESSAGE_OF_PARTS, "one seed for all ranks", Level.WARNING)
     elif event.name == "part by rank" and not _is_drawn(it, event):
         return
@@ -48,6 +50,7 @@ def split_of_each_rank(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
         it.note(_TRAINED, event.place)
     elif event.name != "end" and OF_SOME.isdisjoint(it.contexts) and UNCALLED not in it.contexts:
         it.note(_OF_STARTED if SPAWNED in it.contexts else _SPLITS, event.place)
+        it.note(OWN_ORDER, *([event.place] if event.what else []))
         if it.notes.get(SEEDED):
             it.note(_APART, event.place)
     if event.name != "end":
@@ -62,11 +65,14 @@ def split_of_each_rank(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
         for source in it.sources.files()
     )
     apart = () if it.notes.get(SEEDED_ALIKE) else it.notes.get(_APART, ())
+    ordered = it.notes.get(OWN_ORDER, ())
+    divided = it.notes.get(_TRAINED) or not ordered or it.sources.mention(_DIVIDES)
     for place in places:
-        if not seeded or place in apart:
+        if (not seeded or place in apart) and (divided or place not in ordered):
             call = find_call_words(it, place)
             seed = next((seed for form, seed in _SEEDS.items() if re.search(form, call)), _GENERATOR)
-            yield RuleHit(place, _MESSAGE, seed, Level.WARNING)
+            message = _MESSAGE_OF_PARTS if place in ordered else _MESSAGE
+            yield RuleHit(place, message, seed, Level.WARNING)
 
 
 def _is_drawn(it: Interpreter, event: ScriptEvent) -> bool:
