@@ -63,7 +63,7 @@ class CommandRequest:
             return len(self.host_gpus[host])
         return self.ranks_per_host
 
-    def within_filters(self, host: str, index: int) -> bool:
+    def passes_filters(self, host: str, index: int) -> bool:
         """Return whether the filters by host leave a GPU, by its index."""
         return index in self.host_gpus.get(host, (index,)) and index not in self.exclude_gpus.get(host, ())
 

@@ -34,7 +34,7 @@ def list_leftovers(entries: tuple[HostEntry, ...], facts: dict[str, HostFacts]) 
     leftovers = tuple(
         find_leftovers(entry, facts[entry.name], CleanOptions()) for entry in entries if entry.name in facts
     )
-    return tuple(host for host in leftovers if host.approved(yes=True))
+    return tuple(host for host in leftovers if host.list_approved(yes=True))
 
 
 def clean_before_launch(
@@ -57,11 +57,13 @@ def clean_before_launch(
             say(line)
     to_confirm = sum(len(host.selection.needs_confirmation) for host in leftovers)
     yes = to_confirm > 0 and (certain or (confirm is not None and confirm(render_question(to_confirm))))
-    todo = [host for host in leftovers if host.approved(yes=yes)]
+    todo = [host for host in leftovers if host.list_approved(yes=yes)]
     results = fanout(
-        lambda host: _end(host, host.approved(yes=yes), connections),
+        lambda host: _end(host, host.list_approved(yes=yes), connections),
         todo,
-        on_interrupt=lambda host: explain_doubt(HostInterrupted, host.entry.name, host.approved(yes=yes)),
+        on_interrupt=lambda host: explain_doubt(
+            HostInterrupted, host.entry.name, host.list_approved(yes=yes)
+        ),
     )
     done = False
     for result in results:

@@ -100,9 +100,9 @@ class HostLeftovers:
     @property
     def blocks_launch(self) -> bool:
         """Whether anything that may be ended holds a GPU or a port."""
-        return any(each.held for each in self.approved(yes=True))
+        return any(each.held for each in self.list_approved(yes=True))
 
-    def approved(self, *, yes: bool) -> tuple[ClassifiedProcess, ...]:
+    def list_approved(self, *, yes: bool) -> tuple[ClassifiedProcess, ...]:
         """Return what is ended: what is certain, and the rest after a `yes`."""
         return (*self.selection.automatic, *(self.selection.needs_confirmation if yes else ()))
 

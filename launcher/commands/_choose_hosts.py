@@ -84,7 +84,7 @@ def leave_out(
 
 def _only_busy(entry: HostEntry, result: PreflightResult) -> bool:
     """Whether nothing but GPUs in use stops a launch on this host."""
-    stopping = [finding for finding in result.of(entry.name) if blocks_launch(finding)]
+    stopping = [finding for finding in result.list_findings(entry.name) if blocks_launch(finding)]
     return bool(stopping) and entry.name not in result.errors and all(map(is_busy, stopping))
 
 

@@ -154,7 +154,7 @@ def _from_hosts(
                 access.open,
                 options=replace(preflight_options, shards=access.shards, while_waiting=_import_output),
                 probe=build_reachability_probe(width=access.width),
-                on_done=live.host_done,
+                on_done=live.take_answer,
             )
         if not options.deep:
             return result, None
@@ -240,7 +240,7 @@ def _from_files(
 
         lines = JsonLines(job, how, facts=options.facts)
         for entry in entries:
-            lines.host_done(entry, named[entry.name])
+            lines.take_answer(entry, named[entry.name])
     return evaluate_facts(entries, GatherResult(named, {}), job, options=how)
 
 

@@ -82,7 +82,7 @@ def find_run(
         except BadInput:  # all nodes have answered, and have none
             raise _no_run(access.job) from None
     scope, listed, records = read_local_scope(local_runs_dir()), access.inventory.hosts, read_run_records()
-    choose = {"newest": scope.newest, "live": scope.live, "exact": scope.exact}[prefer]
+    choose = {"newest": scope.find_newest, "live": scope.find_live, "exact": scope.find_exact}[prefer]
     expected = find_expected(word, scope, records, live_wanted=prefer == "live")
     meant = {entry.name for entry in expected.record.entries} if expected is not None else set[str]()
     gone = set(list_gone_hosts(records.values(), listed)) - meant
@@ -106,7 +106,7 @@ def find_run(
             fixes.append(
                 f"where {absent[0]} has a new name or address, list it under {absent[0]} in hosts.yaml"
             )
-        kept = expected.run_id if expected and expected.run_id in scope.kept else scope.kept_run(word)
+        kept = expected.run_id if expected and expected.run_id in scope.kept else scope.find_kept(word)
         is_meant = expected is None or kept == expected.run_id
         is_listed = isinstance(error, BadInput) and kept != word and kept in error.message
         if kept and is_meant and not is_listed:  # its host may be gone for good
@@ -115,7 +115,7 @@ def find_run(
         raise
     if word in (LAST, run_name(found.run_id)):
         echo(f"{word} is {run_line(found, time.time())}", err=True)
-    if other := scope.other_live(found, fitting):
+    if other := scope.find_other_live(found, fitting):
         echo(f"another run lives, name it to take it: {run_line(other, time.time())}", err=True)
     return found
 

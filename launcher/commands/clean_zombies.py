@@ -201,7 +201,7 @@ class _CleanSession:
         yes = options.yes or (may_ask and confirm(render_question(to_confirm)))
         if to_confirm and not yes:
             self.print_lines((f"{to_confirm} left as they are; add --yes to end what is shown as `end?`",))
-        return {host.entry.name: host.approved(yes=yes) for host in found}
+        return {host.entry.name: host.list_approved(yes=yes) for host in found}
 
     def _end(
         self, hosts: list[HostLeftovers], approved: dict[str, tuple[ClassifiedProcess, ...]]
@@ -252,7 +252,9 @@ def _exit_code(
     if any(each.process.pid in named for host in found for each in host.selection.kept):
         return ExitCode.NEGATIVE  # this very process was to end
     if dry_run:
-        return ExitCode.NEGATIVE if any(host.approved(yes=True) for host in found) else 0
+        return ExitCode.NEGATIVE if any(host.list_approved(yes=True) for host in found) else 0
     ended = {(name, r.pid) for name, done in cleaned.items() for r in done.killed if r.is_gone}
-    to_confirm = {(host.entry.name, each.process.pid) for host in found for each in host.approved(yes=True)}
+    to_confirm = {
+        (host.entry.name, each.process.pid) for host in found for each in host.list_approved(yes=True)
+    }
     return ExitCode.NEGATIVE if to_confirm - ended else 0

@@ -125,7 +125,7 @@ def _fetch_nodes(
     def name_slow(late: Iterable[RunNode]) -> None:
         name_slow_hosts([entry for _, entry in late if entry.name not in begun])
 
-    with progress.reporting():
+    with progress.report_progress():
         return fanout(one, nodes, width=width, on_slow=name_slow)
 
 

@@ -71,7 +71,7 @@ def command(
         disk_is_full = screen.disk_is_full
     if has_hung_up():  # its signal ended the view before a write could fail
         return ExitCode.TERMINAL_CLOSED
-    found = found.later(viewed.states)
+    found = found.with_states(viewed.states)
     if found.is_over:
         echo(f"{found.run_id}: {found.how}", err=True)
     if found.next_words:

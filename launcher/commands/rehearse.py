@@ -84,7 +84,7 @@ def command(config: str | None, extra: tuple[str, ...], steps: int, *, fit: bool
         what, launch = choose_hosts(what, launch, session)
         if options.wait is not None:
             waiting = queues.enter_context(GpuWait(launch, what.job, options.wait, screen.notify))
-            waiting.until_free()
+            waiting.wait_until_free()
             launch = replace(launch, on_started=lambda _: queues.close())
         verdict = partial(
             demand_verdict, what.config, launch, screen, raise_if_blocked, verbose=options.verbose

@@ -130,7 +130,10 @@ def _show(hosts: tuple[str, ...], options: TopOptions) -> int:
 
     access = open_host_access(options, prompt=relay(ask_secret), confirm=relay(ask_visibly))
     entries = _entries(access, hosts)
-    with Fleet(entries, access.open, every_s=options.interval, width=access.width) as fleet, screen.taken():
+    with (
+        Fleet(entries, access.open, every_s=options.interval, width=access.width) as fleet,
+        screen.take_terminal(),
+    ):
         fleet.start()
         metrics = _MetricsFile(options.prometheus)
         held = HostAccess(access.inventory, fleet.open, access.width)

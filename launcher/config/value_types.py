@@ -59,7 +59,7 @@ class Text:
         if isinstance(item.value, str) and len(item.value) > MAX_TEXT:
             mistakes.add(item, f"has {len(item.value)} characters, expected at most {MAX_TEXT}")
         elif not isinstance(item.value, str) or not re.fullmatch(self.pattern, item.value):
-            mistakes.expected(item, self.expected)
+            mistakes.add_wrong_value(item, self.expected)
         elif problem := self.judge(item.value):
             mistakes.add(item, problem)
         else:
@@ -94,7 +94,7 @@ class Custom:
         try:
             return self.parse(item)
         except ValueError as error:
-            mistakes.expected(item, str(error) or self.expected)
+            mistakes.add_wrong_value(item, str(error) or self.expected)
             return None
 
     def schema(self) -> Schema:
@@ -177,7 +177,7 @@ class Keyword:
         word = dict(self.aliases).get(item.value, item.value) if isinstance(item.value, str) else None
         if word in self.words:
             return word
-        mistakes.expected(item, self.expected + self.remedy, self.words)
+        mistakes.add_wrong_value(item, self.expected + self.remedy, self.words)
         return None
 
     def schema(self) -> Schema:
@@ -205,17 +205,17 @@ class ListOf:
             found = ConfigIssues()
             value = self.kind.read(item, found)
             if found.found and (several := as_list(item.value, least=2)):
-                mistakes.expected(item, self.kind.expected + several)
+                mistakes.add_wrong_value(item, self.kind.expected + several)
             else:
                 mistakes.found += found.found
             return None if value is None else (value,)
         parts = item.value if isinstance(item.value, tuple) else (item,)
         pairs = next((part for part in parts if isinstance(part.value, dict)), None)
         if self.kind is SCALAR and pairs is not None:
-            mistakes.expected(pairs, self.expected + as_arguments(item.value))
+            mistakes.add_wrong_value(pairs, self.expected + as_arguments(item.value))
             return None
         if not isinstance(item.value, tuple):
-            mistakes.expected(item, self.expected + as_list(item.value))
+            mistakes.add_wrong_value(item, self.expected + as_list(item.value))
             return None
         return tuple(value for part in item.value if (value := self.kind.read(part, mistakes)) is not None)
 
@@ -252,7 +252,7 @@ class MapOf:
         if item.value is None:
             return {}
         if not isinstance(item.value, dict):
-            mistakes.expected(item, self.expected + as_key(item.value, self.name_pattern))
+            mistakes.add_wrong_value(item, self.expected + as_key(item.value, self.name_pattern))
             return None
         found = {}
         for name, part in item.value.items():
@@ -297,7 +297,7 @@ class ScalarOrMap:
         keys = self.mapping.keys if isinstance(self.mapping, Section) else ()
         pair = as_pair(item.text, [key.name for key in keys])
         if pair or not isinstance(item.value, str):
-            mistakes.expected(item, self.expected + pair)
+            mistakes.add_wrong_value(item, self.expected + pair)
             return None
         return self.scalar.read(item, mistakes)
 
@@ -353,7 +353,9 @@ class Section:
         if item.value is None and self.make is None:
             return {}
         if not isinstance(item.value, dict):
-            mistakes.expected(item, self.expected + _as_mapping(item, self.keys, has_short=self.has_short))
+            mistakes.add_wrong_value(
+                item, self.expected + _as_mapping(item, self.keys, has_short=self.has_short)
+            )
             return None
         known = {key.name: key.kind for key in self.keys}
         found = {}

@@ -91,7 +91,7 @@ class ConfigIssues:
         if len(self.found) >= MAX_ISSUES:
             self.raise_if_any()
 
-    def expected(self, item: YamlNode, expected: str, choices: tuple[str, ...] = ()) -> None:
+    def add_wrong_value(self, item: YamlNode, expected: str, choices: tuple[str, ...] = ()) -> None:
         """Record a value of the wrong type or spelling, with the nearest valid spelling."""
         near = hint_nearest(item.value, choices) if isinstance(item.value, str) else ""
         self.add(item, f"expected {expected}, got {item.kind}" + near)

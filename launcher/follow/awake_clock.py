@@ -23,7 +23,7 @@ class AwakeClock:
         self._awake = 0.0
         self._asleep = 0.0
 
-    def now(self) -> float:
+    def read(self) -> float:
         """Return for how many seconds it has been awake, and count this as a look."""
         with self._lock:
             at = self._clock()
@@ -34,9 +34,9 @@ class AwakeClock:
                 self._awake += max(0.0, passed)
             return self._awake
 
-    def slept(self) -> float:
+    def pop_sleep(self) -> float:
         """Return the seconds of sleep that were noticed since this was asked last."""
-        self.now()
+        self.read()
         with self._lock:
             asleep, self._asleep = self._asleep, 0.0
             return asleep

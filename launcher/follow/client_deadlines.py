@@ -53,7 +53,7 @@ class ClientTimeout:
         if not hosts or not hosts <= self._state.nodes.disconnected:
             self._since = None
             return False
-        now = self._awake.now()
+        now = self._awake.read()
         self._since = now if self._since is None else self._since
         return now - self._since > self._timeout_s
 

@@ -19,7 +19,7 @@ class DeepReports:
         if len(reports) < _MOST_REPORTS:
             reports.append(fields)
 
-    def by_rank(self, hosts: Mapping[int, str]) -> dict[int, tuple[Mapping[str, Any], ...]]:
+    def group_by_rank(self, hosts: Mapping[int, str]) -> dict[int, tuple[Mapping[str, Any], ...]]:
         """Return the reports of each rank of the plan, given the host of each."""
         return {
             rank: tuple(self._reports[host, rank])

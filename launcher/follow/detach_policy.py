@@ -93,7 +93,7 @@ class DetachPromise:
         self._state = state
         self._asked_at = float("-inf")
 
-    def due(self, now: float) -> bool:
+    def is_due(self, now: float) -> bool:
         """Return whether to ask now."""
         state = self._state
         if _is_ending(state) or len(state.nodes.run_dirs) < len(state.hosts):

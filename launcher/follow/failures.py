@@ -51,7 +51,7 @@ class Failure:
         text = f"{self.exception.get('type', '')}: {self.exception.get('message', '')}"
         return _CONSEQUENCE.search(text) is not None
 
-    def after_early_end(self, early_end: str) -> "Failure":
+    def with_early_end(self, early_end: str) -> "Failure":
         """Return it as what followed from the end of ranks without an error, if there were any."""
         if not early_end:
             return self

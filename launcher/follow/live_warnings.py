@@ -55,11 +55,11 @@ class LiveLogScanner:
         """Expect no further step of a rank that has exited, whose last lines may come after this."""
         self._ended.add((host, rank))
 
-    def stalled(self, now_s: float) -> list[str]:
+    def list_stalled(self, now_s: float) -> list[str]:
         """Return the ranks that have logged no step for much longer than they used to."""
         if not self._has_read:
             return []
-        silent = self._diagnosis.stalled(now_s)
+        silent = self._diagnosis.list_stalled(now_s)
         return [_words(rank) for rank in silent if (rank.host, rank.rank) not in self._ended]
 
 

@@ -109,7 +109,7 @@ class NodeClient(threading.Thread):
         self._clock = HostClock()
         self._ended_at: float | None = None
         self._awake = awake or AwakeClock()
-        self._heard = self._awake.now()
+        self._heard = self._awake.read()
         self._running_there = self._is_stalled = self._given_up = self._still_running = False
         self._may_run = False  # it was asked to start, and nothing says that it did not
         self._refused: StartRefused | None = None  # its start was not answered, and it may run all the same
@@ -184,7 +184,7 @@ class NodeClient(threading.Thread):
                 self._put(Disconnected(self.host, error.detail))
                 return
             self._refused = StartRefused(self.host, error.detail, error.fix)
-            self._refused_at = self._awake.now()
+            self._refused_at = self._awake.read()
             if not self._may_run:
                 self._finish(self._refused)
             else:
@@ -236,7 +236,7 @@ class NodeClient(threading.Thread):
 
     def _silent_s(self) -> float:
         """Return for how long the host has been silent while we were awake."""
-        return self._awake.now() - self._heard
+        return self._awake.read() - self._heard
 
     def _is_lost(self) -> bool:
         # A start that was not answered, and to which no client comes, has ended after its own time.
@@ -268,11 +268,11 @@ class NodeClient(threading.Thread):
     def _carry(self, stream: Stream, on_answer: Callable[[dict[str, Any]], None]) -> None:
         reader = protocol.FrameReader()
         answered, stderr = False, b""
-        heard = self._awake.now()
+        heard = self._awake.read()
         while not self._done:
             data = stream.read(self.poll_s)
             stderr = (stderr + stream.read_stderr())[-protocol.PREAMBLE_KEPT :]
-            now = self._awake.now()
+            now = self._awake.read()
             if data == b"":
                 raise self._ended(stream, stderr, None if answered else reader.preamble)
             if data:
@@ -321,7 +321,7 @@ class NodeClient(threading.Thread):
 
     def _on_follow(self, answer: dict[str, Any]) -> None:
         if "refused" in answer:
-            if self._refused is not None and self._awake.now() - self._refused_at < self._late_s:
+            if self._refused is not None and self._awake.read() - self._refused_at < self._late_s:
                 raise HostError(self.host, str(answer["refused"]))  # asked again: it may be about to start
             self._finish(self._refused or HostLost(self.host, str(answer["refused"]), forgotten=True))
             return

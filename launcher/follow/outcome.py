@@ -161,7 +161,7 @@ def build_outcome(state: RunState, directory: Path, seconds: float, attempts: in
         cleanup=_cleanup(state),
         measurements=Measurements(
             rehearsal=dict(guarding.rehearsal),
-            deep=state.deep.by_rank(hosts),
+            deep=state.deep.group_by_rank(hosts),
             guard_events=tuple(guarding.events),
         ),
         directory=directory,

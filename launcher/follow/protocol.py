@@ -101,7 +101,7 @@ class StartRequests:
         start = f'{{"mode": "start", "spec": {{"rank_source": {rank}, "launch": {{"nodes": {nodes}, '
         self._start = SharedStart(start.encode())
 
-    def of(self, node: NodePlan) -> bytes:
+    def build_request(self, node: NodePlan) -> bytes:
         """Return the request that starts one node."""
         head = json.dumps(build_record_head(self._plan, node))
         spec = json.dumps(self._spec(node))

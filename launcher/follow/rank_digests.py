@@ -60,7 +60,7 @@ class RankDigests:
                 if key in self._alarms:
                     self._alarms[key][1].add(rank)
 
-    def due(self, now: float) -> Iterator[str]:
+    def list_due(self, now: float) -> Iterator[str]:
         """Yield what the ranks have printed so far, once a minute by a growing clock."""
         if self._next is None or self._latest is None:
             self._next = now + EVERY_S

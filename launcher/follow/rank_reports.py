@@ -50,7 +50,7 @@ class RankReports:
         said = self._exceptions.get(rank)
         return said is not None and said.at <= self._raised_by
 
-    def first_failure(self, failure: Failure, ended_at: float) -> None:
+    def take_first_failure(self, failure: Failure, ended_at: float) -> None:
         """Take the failure that stops the run, of a rank that ended then."""
         if failure.exception:
             self._raised_by = ended_at if failure.is_consequence else failure.at
@@ -79,7 +79,7 @@ class RankReports:
             last_lines=lines,
             exception=error,
         )
-        return failure.after_early_end(self._ended_before(failure)) if failure.is_consequence else failure
+        return failure.with_early_end(self._ended_before(failure)) if failure.is_consequence else failure
 
     def _ended_before(self, failure: Failure) -> str:
         """Return which ranks had ended without an error when another one lost its peer."""

@@ -280,7 +280,7 @@ class RunState:
         failure = self._ranks.build_failure(report, rank, code, killed, oom)
         failure = replace(failure, oom_counted=report.fields.get("oom_counted") is True)
         if not self.stopping:
-            self._ranks.first_failure(failure, report.at)
+            self._ranks.take_first_failure(failure, report.at)
         yield from self._fail(failure)
 
     def _launcher_exit(self, report: HostReport) -> Iterator[Action]:

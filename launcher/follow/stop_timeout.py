@@ -24,7 +24,7 @@ class StopPatience:
 
     def start(self, grace_s: float, *, stacks: bool) -> None:
         """Note a request to end, which takes that long."""
-        now, allowed_s = self._awake.now(), grace_s + STOP_TIMEOUT_S + (STACKS_S if stacks else 0.0)
+        now, allowed_s = self._awake.read(), grace_s + STOP_TIMEOUT_S + (STACKS_S if stacks else 0.0)
         self._since = min(self._since, now)
         if now + allowed_s < self._until:
             self._until, self._allowed_s, self._heard_at = now + allowed_s, allowed_s, None
@@ -32,14 +32,14 @@ class StopPatience:
     @property
     def is_over(self) -> bool:
         """Whether a host that is not reached is waited for no longer."""
-        return self._awake.now() > self._until
+        return self._awake.read() > self._until
 
     def explain_end(self, header: Mapping[str, Any]) -> str:
         """Return why a host is waited for no longer that says that its part still runs, "" while it is.
 
         Its own clock counts, too: its words may be old ones that a slow link brings, or a client that slept.
         """
-        at, now = header["alive"], self._awake.now()
+        at, now = header["alive"], self._awake.read()
         if self._until == float("inf") or not isinstance(at, int | float):
             return ""
         self._heard_at = at if self._heard_at is None else self._heard_at

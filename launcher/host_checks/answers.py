@@ -32,7 +32,7 @@ class TextAnswers:
         self._started = time.monotonic()
         self._codes = Counter[str]()
 
-    def host_done(self, entry: HostEntry, result: HostFacts | GpulaunchError) -> None:
+    def take_answer(self, entry: HostEntry, result: HostFacts | GpulaunchError) -> None:
         """Take one host's answer; called as it comes."""
         if isinstance(result, HostFacts):
             said = f"answered  {entry.name}: {summarize_host(result)}"
@@ -55,7 +55,7 @@ class JsonLines:
         self._options = replace(options, as_one_launch=False)
         self._facts = facts
 
-    def host_done(self, entry: HostEntry, result: HostFacts | GpulaunchError) -> None:
+    def take_answer(self, entry: HostEntry, result: HostFacts | GpulaunchError) -> None:
         """Take one host's answer; called as it comes."""
         if isinstance(result, HostFacts):
             gathered = GatherResult({entry.name: result}, {})

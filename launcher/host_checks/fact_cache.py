@@ -33,7 +33,7 @@ class FactCache:
         self._directory = directory or user_state_dir() / "facts"
         self._loaded: dict[str, tuple[EarlierFacts | None, EarlierFacts | None]] = {}  # all, what is young
 
-    def earlier(self, entry: HostEntry) -> EarlierFacts | None:
+    def find_earlier(self, entry: HostEntry) -> EarlierFacts | None:
         """Return what is known of a host, None where nothing is; the same until it is kept anew."""
         return self._load(_file_name(entry))[1]
 

@@ -43,7 +43,7 @@ class HostTable(Closing):
         if self._live is not None:
             self._live.stop()
 
-    def host_done(self, entry: HostEntry, result: "HostFacts | GpulaunchError") -> None:
+    def take_answer(self, entry: HostEntry, result: "HostFacts | GpulaunchError") -> None:
         """Take one host's answer; called as it comes."""
         seconds = time.monotonic() - self._started
         said = result.detail if isinstance(result, GpulaunchError) else "answered"

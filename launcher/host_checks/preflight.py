@@ -52,7 +52,7 @@ def preflight(
     how = options or PreflightOptions()
     hosts = tuple(entries)
     probe = probe if how.as_one_launch and len(hosts) > 1 else None
-    earlier = None if how.cache is None else how.cache.earlier
+    earlier = None if how.cache is None else how.cache.find_earlier
     ask = partial(build_agent_request, job=job, options=how)
     find_port = partial(_port_to_use, job=job)
     count = choose_shard_count(len(hosts)) if how.shards is not None else 0
@@ -128,7 +128,7 @@ def build_agent_request(entry: HostEntry, job: Job, options: PreflightOptions | 
     for number, given in enumerate(find_input_paths(job)):
         paths[f"input:{number}"] = resolve_host_path(given, workdir)
     how = options or PreflightOptions()
-    earlier = None if how.cache is None else how.cache.earlier(entry)
+    earlier = None if how.cache is None else how.cache.find_earlier(entry)
     env = {**entry.env, **job.env}
     return AgentRequest(
         host=entry.name,

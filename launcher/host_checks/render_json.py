@@ -63,7 +63,7 @@ def find_worst_severity(findings: tuple[Finding, ...]) -> str:
 
 def encode_host(result: PreflightResult, name: str, *, facts: bool) -> dict[str, Any]:
     """Return what is known of one host; `findings` are those about it alone, the verdict counts all."""
-    mine = result.of(name)
+    mine = result.list_findings(name)
     known = result.facts.get(name)
     shown: dict[str, Any] = {
         "verdict": find_worst_severity(mine),

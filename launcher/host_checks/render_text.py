@@ -153,7 +153,7 @@ def render_report(
     if verbose:
         for facts in result.facts.values():
             yield from _fact_lines(facts)
-    quiet = [name for name in result.facts if not _notable(result.of(name))]
+    quiet = [name for name in result.facts if not _notable(result.list_findings(name))]
     end = [
         *_would_use_lines(result),
         *render_reused_facts(result.facts.values()),

@@ -46,7 +46,7 @@ class PreflightResult:
         """0 when every host may be called fine, 1 otherwise."""
         return exit_code(self.findings)
 
-    def of(self, host: str) -> tuple[Finding, ...]:
+    def list_findings(self, host: str) -> tuple[Finding, ...]:
         """Return the findings that are about one host, alone or with others."""
         try:
             by_host = self._by_host

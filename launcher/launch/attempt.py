@@ -107,7 +107,7 @@ class Attempt(FollowedRun):
             plan.run_id,
             node,
             partial(launch.connections.acquire, entry),
-            partial(self._requests.of, node),
+            partial(self._requests.build_request, node),
             patience_s=float("inf")
             if launch.follow.disconnect.continues
             else launch.follow.disconnect.timeout_s + FAILURE_GRACE_S,
@@ -199,11 +199,11 @@ class Attempt(FollowedRun):
     def _look_at_all_hosts(self) -> None:
         """Do what looks at every host: ten times a second, however many events of however many hosts come."""
         self._check_silent_hosts()
-        if asleep := self._awake.slept():
+        if asleep := self._awake.pop_sleep():
             self._screen.notify(
                 f"this client was asleep or stopped for {spell_duration(asleep)}; looking again"
             )
-        if self._promise is not None and self._promise.due(time.monotonic()):
+        if self._promise is not None and self._promise.is_due(time.monotonic()):
             self._detach_followers()
         self._leave_if_due()
 

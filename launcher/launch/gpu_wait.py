@@ -83,7 +83,7 @@ def check_in_turn(
         if prepared is None or not waiting.has_turn:
             try:
                 with stopwatch.phase("wait"):
-                    waited = waiting.until_free()
+                    waited = waiting.wait_until_free()
             except WaitTimedOut as error:
                 raise error if document is None else error.with_document(document) from None
             if prepared is None or waited:
@@ -111,7 +111,7 @@ class GpuWait(Closing):
         self._last_news: tuple[str, ...] = ()
         self._say_again_at = 0.0
 
-    def until_free(self) -> bool:
+    def wait_until_free(self) -> bool:
         """Return once it is this launch's turn and its GPUs are free: True if that took a while.
 
         Raises WaitTimedOut, or the HostError of a host that cannot be used at the first look.

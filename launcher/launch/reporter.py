@@ -118,11 +118,11 @@ class RunReporter:
         self._say_what_failed()
         if self._over:
             return
-        for text in () if self.digests is None else self.digests.due(now):
+        for text in () if self.digests is None else self.digests.list_due(now):
             self._screen.notify(text)
         if now - self._judged_steps >= STALLED_EVERY_S:
             self._judged_steps = now
-            for text in self._live.stalled(now):
+            for text in self._live.list_stalled(now):
                 self.say(text, bad=True)
             if text := self.resume.find_step(now):
                 self.say(f"{text}; gpulaunch stop {self._state.plan.run_id}", bad=True)
@@ -195,7 +195,7 @@ class RunReporter:
         now = self._clock()
         if now - self._usage_reported_at >= USAGE_EVERY_S:
             self._usage_reported_at = now
-            self._screen.used(self.usages.latest())
+            self._screen.take_usage(self.usages.latest())
 
     def _see_phase(self, at: float) -> None:
         self.phases.update(at)

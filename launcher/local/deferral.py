@@ -29,7 +29,7 @@ class Deferral:
         self._is_over = False
 
     @contextmanager
-    def active(self) -> Iterator[None]:
+    def activate(self) -> Iterator[None]:
         """Let `wait_without_thread` of this thread defer."""
         _current.deferral = self
         try:

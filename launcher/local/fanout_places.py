@@ -47,7 +47,7 @@ class Places:
         self._lock = threading.Lock()
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def hold(self) -> Iterator[None]:
         """Hold a place, which `release_place` lends; several kinds are taken in the same order."""
         outer: tuple[Places, ...] = getattr(_current, "places", ())
         with self._free:
@@ -58,7 +58,7 @@ class Places:
                 _current.places = outer
 
     @contextmanager
-    def released(self, long_from: float) -> Iterator[None]:
+    def lend(self, long_from: float) -> Iterator[None]:
         """Let another thread have the place of this one, which takes one again at the end."""
         thread = threading.get_ident()
         self._waits[thread] = long_from
@@ -145,5 +145,5 @@ def await_in_place(event: threading.Event, limit_s: float, awaited: Awaited) -> 
 def _released(wait: Wait, places: tuple[Places, ...]) -> Iterator[None]:
     with ExitStack() as waiting:
         for kind in reversed(places):  # taken again in the order in which they are held
-            waiting.enter_context(kind.released(wait.long_from))
+            waiting.enter_context(kind.lend(wait.long_from))
         yield

@@ -163,7 +163,7 @@ class ProcessHandle:
         except PermissionError:
             self.result = "denied: not permitted to signal it"
 
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether the process still runs (a zombie does not)."""
         return is_alive(read_stat(self.pid), self.victim["start_ticks"])
 
@@ -181,7 +181,7 @@ def wait_all(targets: List[ProcessHandle], seconds: float) -> List[ProcessHandle
         for target in targets:
             if target.result:
                 continue
-            if target.alive():
+            if target.is_alive():
                 left.append(target)
             else:
                 target.result = "ended"

@@ -125,7 +125,7 @@ class OomKills:
         """Return whether the kernel shows its count (gVisor does not), so that no rise means something."""
         return self.last is not None
 
-    def more(self) -> int:
+    def count_new(self) -> int:
         """Return the number of kills since the last call."""
         now = read_count(self.path)
         if now is None:

@@ -164,14 +164,14 @@ class _Crew(Generic[Item, Value]):
 
     def _next(self) -> bool:
         """Carry out one item; return whether this thread continues."""
-        with self._places.held():
+        with self._places.hold():
             taken = self._take()
             if taken is None:
                 return False
             index, item, deferral = taken
             result: Value | GpulaunchError | _WorkerError
             try:
-                with nullcontext() if deferral is None else deferral.active():
+                with nullcontext() if deferral is None else deferral.activate():
                     result = self._function(item)
             except Deferred as deferred:
                 self._defer(index, item, deferred)

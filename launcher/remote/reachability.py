@@ -56,7 +56,9 @@ def probe_reachability(
         batch = others[first : first + width]
         for entry, found in zip(batch, fanout(ask, batch, width=width), strict=True):
             reached += (
-                listener.targets.missed(entry, found.detail) if isinstance(found, GpulaunchError) else found
+                listener.targets.list_missed(entry, found.detail)
+                if isinstance(found, GpulaunchError)
+                else found
             )
     listener.release_ports()
     return tuple(reached)
@@ -72,7 +74,7 @@ class ProbeTargets:
     ports: tuple[int, ...]
     failed: tuple[tuple[int, str], ...]
 
-    def missed(self, entry: HostEntry, why: str) -> tuple[Reach, ...]:
+    def list_missed(self, entry: HostEntry, why: str) -> tuple[Reach, ...]:
         """Return what is reported of a host that could not try."""
         return tuple(
             report_untried(entry, self.main, self.address, held, f"could not be tried: {why}")
@@ -161,7 +163,7 @@ def probe_from(entry: HostEntry, begin: StartProgram, targets: ProbeTargets) -> 
     except DescriptorsExhausted:
         raise
     except GpulaunchError as failure:
-        found = targets.missed(entry, failure.detail)
+        found = targets.list_missed(entry, failure.detail)
     unheld = (
         report_untried(entry, targets.main, targets.address, held, f"{targets.main} {NOT_LISTENING}: {why}")
         for held, why in targets.failed

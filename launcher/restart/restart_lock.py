@@ -42,7 +42,7 @@ class Hold(Closing):
     def confirm(self) -> bool:
         """Return whether the right is still held: the run was not stopped, no link was lost."""
 
-    def restarted(self, run_id: str) -> bool:
+    def note_restart(self, run_id: str) -> bool:
         """Note that the run continues as another one."""
         return bool(run_id)
 
@@ -74,7 +74,7 @@ class RestartHold(Hold):
         """Return whether the right is still held: the run was not stopped, no link was lost."""
         return self._say("sure")
 
-    def restarted(self, run_id: str) -> bool:
+    def note_restart(self, run_id: str) -> bool:
         """Note that the run continues as another one."""
         return self._say(f"restarted {run_id}")
 

@@ -233,7 +233,7 @@ class RestartLoop(Closing):
     def _note_start(self, then: Callable[[str], None] | None, run_id: str) -> None:
         """Note it on the main host of the start before, which may be another one than this start's."""
         if self._hold is not None:
-            self._hold.restarted(run_id)
+            self._hold.note_restart(run_id)
         if then is not None:
             then(run_id)
 

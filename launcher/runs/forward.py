@@ -61,7 +61,7 @@ class _Carried:
             self._arrived_all = True
             self.arrived.put(None)
 
-    def passed_on(self, count: int) -> None:
+    def note_forwarded(self, count: int) -> None:
         """Note that bytes of the host have been sent to the local program."""
         with self._changed:
             self.held -= count
@@ -187,7 +187,7 @@ class PortForward:
                 self._send({"gone": number})
                 self._forget(number)
                 return
-            each.passed_on(len(data))
+            each.note_forwarded(len(data))
             self._send({"ack": number, "count": len(data)})
         if not each.over:
             each.local.end()

@@ -21,12 +21,12 @@ class SearchScope:
     jobs: frozenset[str]  # names of the local run configs
     user: str
 
-    def kept_run(self, word: str) -> str:
+    def find_kept(self, word: str) -> str:
         """Return the newest run that a word means of those whose logs are kept locally, "" for none."""
         named = [each for each in self.kept if is_run_id(each) and (word == LAST or names_run(word, each))]
         return max(named, key=format_start, default="")
 
-    def last(self, runs: Iterable[RemoteRun]) -> RemoteRun:
+    def find_last(self, runs: Iterable[RemoteRun]) -> RemoteRun:
         """Return the newest run (of some, the newest last) of this directory, else of this user.
 
         Any host can say that it has a newer one than was launched from this directory: then it must be named.
@@ -54,7 +54,7 @@ class SearchScope:
             )
         return found[-1]
 
-    def other_live(self, chosen: RemoteRun, fitting: Iterable[RemoteRun]) -> RemoteRun | None:
+    def find_other_live(self, chosen: RemoteRun, fitting: Iterable[RemoteRun]) -> RemoteRun | None:
         """Return the newest live run of this user that fits too, an older one where `chosen` is over."""
         after = chosen.started if chosen.is_live else float("-inf")
         others = [run for run in fitting if run.status in LIVING and run.started > after]
@@ -64,23 +64,23 @@ class SearchScope:
     def _owns(self, run: RemoteRun) -> bool:
         return _owner(run) == self.user
 
-    def last_live(self, runs: Iterable[RemoteRun]) -> RemoteRun:
-        """Return the last run that is live, else the last one. Raises BadInput as `last` does."""
+    def find_last_live(self, runs: Iterable[RemoteRun]) -> RemoteRun:
+        """Return the last run that is live, else the last one. Raises BadInput as `find_last` does."""
         runs = tuple(runs)
-        return self.last([run for run in runs if run.is_live] or runs)
+        return self.find_last([run for run in runs if run.is_live] or runs)
 
-    def newest(self, word: str, runs: tuple[RemoteRun, ...]) -> RemoteRun | None:
+    def find_newest(self, word: str, runs: tuple[RemoteRun, ...]) -> RemoteRun | None:
         """Return the last run launched by a name, or of any for `last`, None without one. Raises BadInput."""
         named = runs if word == LAST else [run for run in runs if run_name(run.run_id) == word]
-        return self.last(named) if named else None
+        return self.find_last(named) if named else None
 
-    def live(self, word: str, runs: tuple[RemoteRun, ...]) -> RemoteRun:
+    def find_live(self, word: str, runs: tuple[RemoteRun, ...]) -> RemoteRun:
         """Return the one run of several that lives, else the newest; one that may live counts if newer.
 
-        Of several that live `last` is the last. Raises BadInput as `last` does, and where several live.
+        Of several that live `last` is the last. Raises BadInput as `find_last` does, and where several live.
         """
         if word == LAST:
-            return self.last_live(runs)
+            return self.find_last_live(runs)
         since = max((run.started for run in runs if run.status in LIVING), default=float("-inf"))
         may_live = [run for run in runs if run.status in LIVING or (run.is_live and run.started > since)]
         live = may_live or runs[-1:]
@@ -88,9 +88,9 @@ class SearchScope:
             raise explain_ambiguity(word, live)
         return live[0]
 
-    def exact(self, word: str, runs: tuple[RemoteRun, ...]) -> RemoteRun | None:
+    def find_exact(self, word: str, runs: tuple[RemoteRun, ...]) -> RemoteRun | None:
         """Return what `last` means, and none of several that another word fits. Raises BadInput."""
-        return self.last(runs) if word == LAST else None
+        return self.find_last(runs) if word == LAST else None
 
 
 def explain_ambiguity(word: str, runs: Sequence[RemoteRun]) -> BadInput:

@@ -62,7 +62,7 @@ class LogSelection:
             f"{plan.run_id} has no such log: it has {ranks}, on {hosts}", "leave out --rank or --host"
         )
 
-    def only(self, node: NodePlan) -> list[str]:
+    def list_logs(self, node: NodePlan) -> list[str]:
         """Return the logs wanted of a node."""
         if self.rank is not None:
             return [f"rank-{self.rank}.log"]
@@ -122,13 +122,13 @@ def show_logs(
     by_host = {node.host: entry for node, entry in zip(to.plan.nodes, to.entries, strict=True)}
     nodes = selection.nodes(to.plan)
     open_hosts = {node.host: node for node in nodes}
-    kept = _KeptLines([(node.host, log) for node in nodes for log in selection.only(node)])
+    kept = _KeptLines([(node.host, log) for node in nodes for log in selection.list_logs(node)])
     sink = kept.add if selection.is_short(to.plan) else show
     followers = []
     for node in open_hosts.values():
         options: dict[str, object] = {
             "viewer": True,
-            "only": selection.only(node),
+            "only": selection.list_logs(node),
             "once": not selection.follow,
         }
         if selection.since is not None:

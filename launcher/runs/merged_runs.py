@@ -39,7 +39,7 @@ def merge_node_runs(
     )
     memory = known or {}
     reports = [_RunReports(run_id, each, requested, memory.get(run_id)) for run_id, each in nodes.items()]
-    runs = [run for each in reports if (run := each.put_together()) is not None]
+    runs = [run for each in reports if (run := each.build_run()) is not None]
     strays = {each.run_id: each.strays for each in reports if each.strays}
     return MergedRuns(tuple(sorted(runs, key=lambda run: run.started)), strays)
 
@@ -68,7 +68,7 @@ class _RunReports:
         self.strays = tuple(self._stray_words(node) for node in others)
         self._own = own
 
-    def put_together(self) -> RemoteRun | None:
+    def build_run(self) -> RemoteRun | None:
         """Return the run, None where no host reports it that could know."""
         kept: dict[int, NodeRun] = {}
         conflict = self._unlike_records()

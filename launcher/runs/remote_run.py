@@ -147,7 +147,7 @@ class RemoteRun:
         """What has become of it, in words: `stopped by ada@laptop`, `failed: rank 0 ...`."""
         return describe_end(self.status, self.why)
 
-    def later(self, states: Mapping[int, Mapping[str, Any]]) -> "RemoteRun":
+    def with_states(self, states: Mapping[int, Mapping[str, Any]]) -> "RemoteRun":
         """Return it as nodes (by their rank) have reported their state since."""
         nodes = tuple(
             replace(node, fields={**node.fields, "state": states.get(node.rank) or node.state})
@@ -171,7 +171,7 @@ class RemoteRun:
         known = self.spec.get("restart")
         return str(known.get("after") or "") if isinstance(known, Mapping) else ""
 
-    def heard(self, answered: Collection[str], now: float) -> "RemoteRun":
+    def with_answers(self, answered: Collection[str], now: float) -> "RemoteRun":
         """Return it with those of its hosts that have answered and have nothing of it."""
         if self.record is None or now - self.record.at < LAUNCH_S:
             return self

@@ -110,7 +110,7 @@ def search_all(
     other_hosts = find_runs_of_other_hosts(answer for _, answer, _ in good)
     elsewhere = set(chain.from_iterable(other_hosts.values()))  # that an answer lacks these says nothing
     now = time.time()
-    runs = tuple(run if run.run_id in elsewhere else run.heard(answered, now) for run in merged.runs)
+    runs = tuple(run if run.run_id in elsewhere else run.with_answers(answered, now) for run in merged.runs)
     records = {run_id: record for run_id, record in records.items() if run_id not in elsewhere}
     note_answers(records, runs, answered=answered, errors=errors, complete="prefix" not in request)
     return SearchResult(runs, problems | errors, merged.strays, other_hosts)

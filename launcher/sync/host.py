@@ -92,7 +92,7 @@ class SyncClient(Closing):
         self.nonce, self.root, self._rsync = nonce, str(answer["root"]), str(answer.get("rsync", ""))
         return self.root
 
-    def seen(self, nonces: Iterable[str]) -> frozenset[str]:
+    def list_seen(self, nonces: Iterable[str]) -> frozenset[str]:
         """Return which of these the host sees in its directory."""
         return frozenset(self._ask(tuple[str, ...], encode_line({"nonces": list(nonces)}), "seen", START_S))
 
@@ -152,7 +152,7 @@ class SyncClient(Closing):
         adopted = self._ask(tuple[int, ...], encode_line({"adopt": list(indices)}), "adopted", ANSWER_S)
         return frozenset(adopted), sent or 0
 
-    def staged(self) -> int:
+    def finish_staging(self) -> int:
         """Make sure that the host has all, whole and not yet in place; return how many files change."""
         return self._ask(int, encode_line({"staged": True}), "staged", ANSWER_S)
 

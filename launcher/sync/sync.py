@@ -76,7 +76,7 @@ def send_tree(
         found = {each.host: HostSync(each.root, leaders[each.host]) for each in opened}
         lead = [each for each in opened if not leaders[each.host]]
         to = f"sent to {count_noun(len(lead), 'host')}"
-        with TransferProgress(say, "sync", to).reporting() as progress:
+        with TransferProgress(say, "sync", to).report_progress() as progress:
             staged = _all(lambda each: _stage(sync, tree, each, progress), lead, sync.width)
         changed = {each.host for each, host in zip(lead, staged, strict=True) if host.changes}
         affected = [each for each in opened if (leaders[each.host] or each.host) in changed]
@@ -142,7 +142,7 @@ def _leaders(root: Path, opened: Sequence[SyncClient]) -> dict[str, str]:
     Every host has left a file named after its nonce; who sees it has the same directory, whatever its path.
     """
     nonces = {each.nonce: each.host for each in opened}
-    seen = _all(lambda each: each.seen(nonces), opened, WIDTH)
+    seen = _all(lambda each: each.list_seen(nonces), opened, WIDTH)
     leaders: dict[str, str] = {}
     for each, visible in zip(opened, seen, strict=True):
         if (root / STATE / f"nonce-{each.nonce}").exists():
@@ -185,7 +185,7 @@ def _stage(sync: SyncJob, tree: SourceTree, each: SyncClient, progress: Transfer
     for index in needed:
         if index not in arrived:
             each.upload(index, tree.entries[index], tree.root, progress.add)
-    changes = each.staged()
+    changes = each.finish_staging()
     return HostSync(each.root, "", size, wire if arrived else None, time.monotonic() - started, changes)
 
 

@@ -69,7 +69,7 @@ def read_tree(
         look = _TreeWalk(root)
         names, checkouts = _by_git(root, out) if by_git else (_by_walking(root, out), ())
         names = sorted({*names, *_included(root, include, out)}) if include else names
-        found = [pair for name in names if (pair := look.at(name))]
+        found = [pair for name in names if (pair := look.read_entry(name))]
     except OSError as error:
         raise _unreadable(Path(error.filename or root), error) from None
     _refuse_too_large(root, found, max_mib)
@@ -212,7 +212,7 @@ class _TreeWalk:
         attributes = root / ".gitattributes"
         self._has_lfs = attributes.is_file() and b"filter=lfs" in attributes.read_bytes()
 
-    def at(self, name: str) -> tuple[str, os.stat_result] | None:
+    def read_entry(self, name: str) -> tuple[str, os.stat_result] | None:
         """Return a name with its stat; None for what is not sent: gone, ours, neither file nor link."""
         if any(part in ("", ".", "..") for part in name.split("/")):
             raise SyncFailed(

@@ -103,7 +103,7 @@ class LineBuffer:
         """Whether nothing waits for its end."""
         return self._rows.is_empty
 
-    def unfinished(self, now: float) -> list[str]:
+    def list_unfinished(self, now: float) -> list[str]:
         """Return the current state of lines that have been without end for a while, once per state."""
         lines = self.flush_idle(now)
         for row in self._rows.rows:
@@ -121,7 +121,7 @@ class LineBuffer:
         """Return the rows that are being redrawn, from the top."""
         return [row.words for row in self._rows.rows if row.redrawn and row.state.strip()]
 
-    def partial(self, now: float) -> str:
+    def find_partial(self, now: float) -> str:
         """Return a line that has waited for its end for a while, "" when there is none: a prompt."""
         row = self._rows.current
         waits = row.state and not row.redrawn and now - self._fed > _SETTLED_AFTER_S

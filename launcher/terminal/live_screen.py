@@ -38,7 +38,7 @@ class LiveScreen(Screen):
         """Take what the run is at; "" ends the status line."""
         self._phase = (name, now)
 
-    def used(self, usage: Sequence[RankUsage]) -> None:
+    def take_usage(self, usage: Sequence[RankUsage]) -> None:
         """Take what the ranks use now."""
         self._usage = usage
 
@@ -54,7 +54,7 @@ class LiveScreen(Screen):
         """Show what has waited, and the status as it is now."""
         for (host, log), cutter in self._unfinished.items():
             drawn_here = log == LEADING or self._folding is not None
-            lines = cutter.flush_idle(now) if drawn_here else cutter.unfinished(now)
+            lines = cutter.flush_idle(now) if drawn_here else cutter.list_unfinished(now)
             if lines:
                 self._lines(host, log, lines, now)
         self._frame(now)
@@ -144,7 +144,7 @@ class LiveScreen(Screen):
     def _bars(self, now: float) -> tuple[tuple[str, str], list[str]]:
         for key, cutter in self._unfinished.items():
             if key[1] == LEADING:
-                begun = cutter.partial(now)
+                begun = cutter.find_partial(now)
                 return key, [*cutter.progress_bars(), *([begun] if begun else [])]
         return ("", ""), []
 

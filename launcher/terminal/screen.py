@@ -70,7 +70,7 @@ class Screen:
     def tick(self, now: float) -> None:
         """Show lines that have been unfinished for a while: progress bars and prompts."""
         for (host, log), cutter in self._unfinished.items():
-            self._lines(host, log, cutter.unfinished(now), now)
+            self._lines(host, log, cutter.list_unfinished(now), now)
 
     def mute_launcher(self) -> None:
         """Show no more of the launchers: after a failure they repeat it in forty lines; files have them."""
@@ -131,7 +131,7 @@ class Screen:
     def phase(self, name: str, now: float) -> None:
         """Take what the run is at; lines say that when it is over."""
 
-    def used(self, usage: Sequence[RankUsage]) -> None:
+    def take_usage(self, usage: Sequence[RankUsage]) -> None:
         """Take what the ranks use; the outcome has it."""
 
     def clear(self) -> None:

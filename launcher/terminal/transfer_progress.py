@@ -34,7 +34,7 @@ class TransferProgress:
             self._gone += count
 
     @contextmanager
-    def reporting(self) -> Iterator[Self]:
+    def report_progress(self) -> Iterator[Self]:
         """Report progress while the body runs."""
         thread = threading.Thread(target=self._report, daemon=True)
         thread.start()

@@ -69,7 +69,7 @@ class Dashboard:
                     return
                 next_at = min(next_at, time.monotonic() + _FIRST_REFRESH_S)
             while not self._questions.empty():
-                with self._screen.lent():
+                with self._screen.lend_terminal():
                     self._questions.get()()
 
     def _pause_s(self, now: float) -> float:
@@ -133,7 +133,7 @@ class Dashboard:
 
     def _dialog(self, act: Callable[[], None]) -> None:
         """Carry out something that prints and asks, on the normal screen, until Enter is pressed."""
-        with self._screen.lent():
+        with self._screen.lend_terminal():
             try:
                 act()
             except GpulaunchError as error:

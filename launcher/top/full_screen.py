@@ -57,7 +57,7 @@ class TerminalClosed(Exception):
 
 
 class FullScreen:
-    """A terminal in raw mode on its alternate screen. Use `taken`, which gives it back whatever happens."""
+    """A terminal in raw mode on its alternate screen. `take_terminal` always gives it back."""
 
     def __init__(self, source: TextIO, target: TextIO) -> None:
         self._source = source.fileno()
@@ -78,7 +78,7 @@ class FullScreen:
         return max(1, columns - 1), max(1, lines)
 
     @contextmanager
-    def taken(self) -> Iterator[None]:
+    def take_terminal(self) -> Iterator[None]:
         """Take the terminal; SIGTERM ends as Ctrl-C does. Raises KeyboardInterrupt for both."""
         handlers = {signal.SIGTERM: _interrupt, signal.SIGWINCH: _nothing, signal.SIGTSTP: self._suspend}
         former = {number: signal.signal(number, handler) for number, handler in handlers.items()}
@@ -96,7 +96,7 @@ class FullScreen:
                 signal.signal(number, handler)
 
     @contextmanager
-    def lent(self) -> Iterator[None]:
+    def lend_terminal(self) -> Iterator[None]:
         """Give the terminal to a dialog for a while."""
         self._leave()
         yield

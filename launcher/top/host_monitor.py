@@ -140,7 +140,7 @@ class HostMonitor:
 
     def _follow(self) -> None:
         """Hold a connection until it breaks. Raises GpulaunchError."""
-        with self._places.held():  # who waits for a silent host leaves it to others
+        with self._places.hold():  # who waits for a silent host leaves it to others
             connection = self._opener(self.state.entry)
         with connection:
             self._connection = connection
@@ -183,7 +183,7 @@ class HostMonitor:
                 began = time.monotonic()
                 self._inspect(connection)
                 channel.write(self._settings())
-                schedule.inspected(began, time.monotonic())
+                schedule.note_inspection(began, time.monotonic())
 
     def _take(self, answer: MonitorAnswer) -> None:
         """Take an answer of the monitor into the state, of the GPUs and runs that it was asked about."""
@@ -277,7 +277,7 @@ class _Schedule:
             self._watch = answer.watch
         return now >= self._due
 
-    def inspected(self, began: float, now: float) -> None:
+    def note_inspection(self, began: float, now: float) -> None:
         """Take that an inspection was made, and the monitor sent a new request after it."""
         self._requests += 1
         self._watch = None

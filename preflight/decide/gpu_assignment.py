@@ -41,7 +41,7 @@ def map_ranks(
     offered, without = _offer(facts.host, facts.gpus, allowed, allowed_by)
     for index in job.command.host_gpus.get(facts.host, ()):
         _find(facts.host, offered, index)
-    offered = tuple(gpu for gpu in offered if job.command.within_filters(facts.host, gpu.index))
+    offered = tuple(gpu for gpu in offered if job.command.passes_filters(facts.host, gpu.index))
     claims = () if isinstance(facts.claims, Missing) else facts.claims
     claimed = {claim.gpu_uuid: f"is claimed by run {claim.run_id} of {claim.user}" for claim in claims}
     judged = [_judge(gpu, claimed) for gpu in offered]

@@ -30,7 +30,7 @@ def select_gpus(facts: HostFacts, job: Job, allowed: GpuRequest = "all") -> GpuS
     if isinstance(facts.gpus, Missing) or not job.wants_gpus or allowed == "none":
         return GpuSelection(frozenset(), 0)
     permitted, unlisted = _named(facts.gpus, allowed)
-    permitted = [gpu for gpu in permitted if job.command.within_filters(facts.host, gpu.index)]
+    permitted = [gpu for gpu in permitted if job.command.passes_filters(facts.host, gpu.index)]
     if isinstance(job.gpus, tuple):
         chosen, absent = _named(permitted, job.gpus)
         indices = frozenset(gpu.index for gpu in chosen)

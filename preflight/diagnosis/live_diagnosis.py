@@ -44,7 +44,7 @@ class LiveDiagnosis:
                 said += self._take(part, rank, host, at_s)
         return tuple(said)
 
-    def stalled(self, now_s: float) -> tuple[LiveWarning, ...]:
+    def list_stalled(self, now_s: float) -> tuple[LiveWarning, ...]:
         """Return the ranks that logged steps at a steady pace and have logged none for much longer since."""
         found = []
         for (host, rank), times in self._paces.items():

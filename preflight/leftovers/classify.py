@@ -245,7 +245,7 @@ def _supervisor(scene: _Scene, mark: RunMark) -> Process | None:
     """Return the live process that a mark names: by its pid, or by the pid in its own container."""
     if _of_here(scene, mark):
         named = scene.tree.by_pid.get(mark.pid)
-        return named if named is not None and scene.tree.alive((mark.pid, mark.start_ticks)) else None
+        return named if named is not None and scene.tree.is_alive((mark.pid, mark.start_ticks)) else None
     for each in scene.tree.by_pid.values():
         inner = () if isinstance(each.namespace_pids, Missing) else each.namespace_pids
         if inner[1:] and inner[-1] == mark.pid and each.start_ticks == mark.start_ticks:

@@ -50,7 +50,7 @@ class ProcessTree:
         """Index a table."""
         return cls({process.pid: process for process in table.processes})
 
-    def alive(self, identity: Identity) -> bool:
+    def is_alive(self, identity: Identity) -> bool:
         """Whether exactly this process (pid, start time) exists and is not dead."""
         process = self.by_pid.get(identity[0])
         return process is not None and process.start_ticks == identity[1] and not is_dead(process)

@@ -116,7 +116,7 @@ class SetClock(AwakeClock):
 
     at = 0.0
 
-    def now(self) -> float:
+    def read(self) -> float:
         return self.at
 
 
@@ -166,6 +166,6 @@ class RacingClock(AwakeClock):
         super().__init__()
         self._at = 0.0
 
-    def now(self) -> float:
+    def read(self) -> float:
         self._at += 10.0
         return self._at

@@ -26,11 +26,11 @@ SILENT = ConnectionTimedOut("b", "no answer from 192.0.2.9 port 22 within 10 s",
 
 def test_each_answer_is_a_line_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     answers = TextAnswers()
-    answers.host_done(HostEntry("a"), host({}, "a"))
+    answers.take_answer(HostEntry("a"), host({}, "a"))
     first = capsys.readouterr().out
     assert first.startswith("answered  a: 2x NVIDIA L40S, driver 595.80, torch 2.13.0+cu130")
     assert first.endswith(" s)\n")
-    answers.host_done(HostEntry("b"), SILENT)
+    answers.take_answer(HostEntry("b"), SILENT)
     assert capsys.readouterr().out.startswith("unusable  b: HOST004 (")  # the report has its words
 
 
@@ -40,7 +40,7 @@ def test_hosts_without_an_answer_for_the_same_reason_are_named_up_to_a_number(
     answers = TextAnswers()
     for number in range(500):
         error = ConnectionTimedOut if number % 2 else HostError
-        answers.host_done(HostEntry(f"h{number}"), error(f"h{number}", f"no answer from h{number}"))
+        answers.take_answer(HostEntry(f"h{number}"), error(f"h{number}", f"no answer from h{number}"))
     said = capsys.readouterr().out.splitlines()
     assert len(said) == 42
     assert said[39].startswith("unusable  h39: HOST004 (")
@@ -72,15 +72,15 @@ def test_each_answer_is_a_line_of_json_with_what_it_says_of_that_host(
 ) -> None:
     lines = JsonLines(Job(), PreflightOptions(), facts=True)
     sick = host({"gpus.0.recovery_action": "gpu_reset"}, "a")
-    lines.host_done(HostEntry("a"), sick)
+    lines.take_answer(HostEntry("a"), sick)
     (first,) = map(json.loads, capsys.readouterr().out.splitlines())
     assert (first["schema"], first["host"], first["reached"]) == ("gpulaunch.preflight-host/1", "a", True)
     assert (first["verdict"], first["facts"]["host"]) == ("critical", "a")
     assert "HEAL001" in {finding["code"] for finding in first["findings"]}
-    lines.host_done(HostEntry("b"), SILENT)
+    lines.take_answer(HostEntry("b"), SILENT)
     second = json.loads(capsys.readouterr().out)
     assert (second["reached"], [each["code"] for each in second["findings"]]) == (False, ["HOST004"])
-    lines.host_done(HostEntry("c"), BadInput("hosts.yaml is wrong"))
+    lines.take_answer(HostEntry("c"), BadInput("hosts.yaml is wrong"))
     assert capsys.readouterr().out == ""
 
 

@@ -143,7 +143,7 @@ def test_the_count_of_kills_is_read_from_v1_v2_and_the_host(tmp_path: Path) -> N
     assert [read_count(str(tmp_path / name)) for name in ("v2", "v1", "none")] == [5, 7, None]
     kills = OomKills()
     kills.path, kills.last = str(tmp_path / "v2"), 3
-    assert (kills.more(), kills.more()) == (2, 0)
+    assert (kills.count_new(), kills.count_new()) == (2, 0)
 
 
 @pytest.mark.parametrize(

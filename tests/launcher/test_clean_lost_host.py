@@ -74,7 +74,7 @@ def test_a_host_that_is_gone_while_it_ends_processes_may_have_ended_them(
         rpc, "run_program", Mock(side_effect=AgentTimedOut("h", "it did not answer within 60 s"))
     )
     connection: Any = SimpleNamespace(name="h")
-    victims = before.approved(yes=True)
+    victims = before.list_approved(yes=True)
     with pytest.raises(HostError) as lost:
         clean.clean_host(connection, before, victims, clean.CleanOptions(), AgentRequest("h"))
     pid = victims[0].process.pid

@@ -38,7 +38,7 @@ def judged(events: list[dict[str, Any]], count: int) -> tuple[Finding, ...]:
         assert validate_event(event) == ""
         if event["event"] == "deep":
             reports.add(hosts[event["rank"]], event["rank"], event)
-    reported = reports.by_rank(hosts)
+    reported = reports.group_by_rank(hosts)
     hung = [event["why"] for event in events if event["event"] == "hung"]
     ranks = tuple(add_reports(RankDeep(rank, hosts[rank]), reported.get(rank, ())) for rank in range(count))
     return check_deep(DeepRun(ranks, ended=hung[0] if hung else "", hung=bool(hung)))

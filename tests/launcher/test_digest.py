@@ -133,10 +133,10 @@ def test_each_kind_of_alarm_is_yielded_once_and_counted_by_rank() -> None:
     count = "2 ranks other than 0 have printed 11 lines"
     fetch = f"gpulaunch fetch {PLAN.run_id} --logs-only"
     assert list(digests.summary()) == [f"{count}, which their hosts keep: {fetch}", "2 ranks: disk 1 error"]
-    assert not list(digests.due(100.0))
-    assert not list(digests.due(159.0))
-    assert list(digests.due(160.0)) == [count, "latest: rank 2: step 5"]
-    assert not list(digests.due(161.0))
+    assert not list(digests.list_due(100.0))
+    assert not list(digests.list_due(159.0))
+    assert list(digests.list_due(160.0)) == [count, "latest: rank 2: step 5"]
+    assert not list(digests.list_due(161.0))
 
 
 def test_a_launch_of_many_ranks_is_digested_unless_all_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -148,14 +148,14 @@ def test_hosts_are_asked_to_go_on_once_every_node_has_started_and_again_until_al
     watch = RunState(plan(CPU, CPU))
     promise = DetachPromise(watch)
     replay(watch, BOTH[:1])
-    assert not promise.due(1.0)
+    assert not promise.is_due(1.0)
     replay(watch, BOTH[1:])
-    assert promise.due(2.0)
-    assert not promise.due(2.1)
+    assert promise.is_due(2.0)
+    assert not promise.is_due(2.1)
     replay(watch, [host_report("a", "detached")])
-    assert promise.due(2.1 + RETRY_S)  # the word to b may have been lost with its link
+    assert promise.is_due(2.1 + RETRY_S)  # the word to b may have been lost with its link
     replay(watch, [host_report("b", "detached")])
-    assert not promise.due(9.0 + RETRY_S)
+    assert not promise.is_due(9.0 + RETRY_S)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_a_host_that_answers_counts_as_disconnected_no_more(back: RunEvent) -> N
 def test_half_a_run_and_one_that_is_ending_are_not_told_to_go_on(event: RunEvent) -> None:
     watch = RunState(plan(CPU, CPU))
     replay(watch, [*BOTH, event])
-    assert not DetachPromise(watch).due(1.0)
+    assert not DetachPromise(watch).is_due(1.0)
 
 
 def test_who_leaves_at_once_waits_for_nothing_but_the_start_and_the_promise() -> None:
@@ -206,13 +206,13 @@ def test_what_passes_while_the_process_sleeps_is_not_counted() -> None:
     clock = Clock()
     awake = AwakeClock(clock)
     clock.at += 3.0
-    assert awake.now() == 3.0
+    assert awake.read() == 3.0
     clock.at += 8 * 3600.0
-    assert awake.now() == 3.0
-    assert awake.slept() == 8 * 3600.0
-    assert awake.slept() == 0.0
+    assert awake.read() == 3.0
+    assert awake.pop_sleep() == 8 * 3600.0
+    assert awake.pop_sleep() == 0.0
     clock.at += SLEEP_S
-    assert awake.now() == 3.0 + SLEEP_S
+    assert awake.read() == 3.0 + SLEEP_S
 
 
 def test_all_hosts_are_given_up_together_after_awake_silence_and_none_while_one_answers() -> None:
@@ -224,7 +224,7 @@ def test_all_hosts_are_given_up_together_after_awake_silence_and_none_while_one_
         silence.is_over()
         for _ in range(seconds):
             clock.at += 1.0
-            awake.now()
+            awake.read()
         return silence.is_over()
 
     replay(watch, [*BOTH, Disconnected("a", "silence")])

@@ -152,7 +152,7 @@ def test_the_reason_of_a_run_is_that_of_the_node_whose_end_began_first() -> None
     alone = over(ranks={"0": -15}, why="no client has followed this attached run for 5 s", cause="no_client")
     (run,) = found((A, [alone]))
     assert run.how == "stopped: no client has followed this attached run for 5 s"
-    later = run.later({0: {"phase": "running"}})
+    later = run.with_states({0: {"phase": "running"}})
     assert later.status == "lost"
     assert summarize_ends([{"ranks": {"0": 0}}, {"ranks": {"1": 0}}]) == ("finished", "")
 
@@ -194,14 +194,14 @@ def test_last_is_the_newest_of_this_directory_else_of_yours_and_never_anothers()
     kept = SearchScope(frozenset({here}), frozenset(), "ana")
     by_config = SearchScope(frozenset(), frozenset({"here"}), "ana")
     elsewhere = SearchScope(frozenset(), frozenset({"other"}), "ana")
-    assert [scope.last(runs).run_id for scope in (kept, by_config, elsewhere)] == [here, here, mine]
-    assert [scope.last_live(runs).run_id for scope in (kept, elsewhere)] == [here, mine]
-    newer = kept.other_live(runs[0], runs)
+    assert [scope.find_last(runs).run_id for scope in (kept, by_config, elsewhere)] == [here, here, mine]
+    assert [scope.find_last_live(runs).run_id for scope in (kept, elsewhere)] == [here, mine]
+    newer = kept.find_other_live(runs[0], runs)
     assert newer is not None
     assert newer.run_id == mine
-    assert kept.other_live(newer, runs) is None  # bob's is newer, and no run for ana to stop
+    assert kept.find_other_live(newer, runs) is None  # bob's is newer, and no run for ana to stop
     with pytest.raises(BadInput, match=f"the newest, {other}, is of bob"):
-        SearchScope(frozenset(), frozenset(), "eve").last(runs)
+        SearchScope(frozenset(), frozenset(), "eve").find_last(runs)
 
 
 def test_last_is_the_start_that_a_host_has_made_of_a_run_of_this_directory() -> None:
@@ -210,13 +210,13 @@ def test_last_is_the_start_that_a_host_has_made_of_a_run_of_this_directory() -> 
     second, foreign = launched_by("ana@x", "b-1", 3000.0), launched_by("ana@x", "c-1", 10.0)
     second["spec"]["restart"] = {"after": run_id("a-1")}
     scope = SearchScope(frozenset({run_id("a-1")}), frozenset(), "eve")
-    assert scope.last(found((A, [first[0], second]), (B, first[1:]))).run_id == run_id("b-1")
+    assert scope.find_last(found((A, [first[0], second]), (B, first[1:]))).run_id == run_id("b-1")
     second["spec"]["restart"] = {"after": run_id("c-1")}  # it says that it follows another one
-    assert scope.last(found((A, [first[0], second, foreign]), (B, first[1:]))).run_id == run_id("a-1")
+    assert scope.find_last(found((A, [first[0], second, foreign]), (B, first[1:]))).run_id == run_id("a-1")
     launched = replace(found((A, [first[0]]), (B, first[1:]))[0], from_here=True)
     second["spec"]["restart"] = {"after": run_id("a-1")}
     (following,) = found((A, [second]))
-    assert SearchScope(frozenset(), frozenset(), "ana").last((launched, following)) == following
+    assert SearchScope(frozenset(), frozenset(), "ana").find_last((launched, following)) == following
 
 
 def test_to_stop_an_earlier_start_is_to_stop_the_last_one(home: Home) -> None:
@@ -247,8 +247,8 @@ def test_the_last_live_run_is_an_older_one_where_the_newest_is_over() -> None:
     for node in newest:
         node["state"]["started"] = 20.0
         node["spec"]["launch"]["started_by"] = "ana@x"
-    assert scope.last_live(found((A, [older, newest[0]]), (B, newest[1:]))).run_id == run_id("a-1")
-    assert scope.last_live(found((A, newest[:1]), (B, newest[1:]))).run_id == run_id("b-1")
+    assert scope.find_last_live(found((A, [older, newest[0]]), (B, newest[1:]))).run_id == run_id("a-1")
+    assert scope.find_last_live(found((A, newest[:1]), (B, newest[1:]))).run_id == run_id("b-1")
 
 
 def test_the_name_of_several_runs_means_the_newest_and_to_stop_the_one_that_lives() -> None:
@@ -260,21 +260,23 @@ def test_the_name_of_several_runs_means_the_newest_and_to_stop_the_one_that_live
     (ended,) = found((A, nodes[:1]), (B, nodes[1:]))
     newest = replace(ended, run_id="a-20991231-235959-ffffff")
     (longer,) = found((A, [launched_by("ana@x", "a-b", 10.0)]))
-    assert select_run((live, longer, newest), "a", scope.newest) == newest
-    assert select_run((live, newest), "a", scope.live) == live
-    assert select_run((live, longer), "a", scope.exact) == live  # the one that has this name
-    assert select_run((ended, newest), "a-2", scope.live) == newest  # which is over: so stop says
-    assert select_run((live, longer, newest), "a", scope.live) == live  # whatever else lives: a-b is not a
-    assert select_run((ended, longer, newest), "a", scope.live) == newest
+    assert select_run((live, longer, newest), "a", scope.find_newest) == newest
+    assert select_run((live, newest), "a", scope.find_live) == live
+    assert select_run((live, longer), "a", scope.find_exact) == live  # the one that has this name
+    assert select_run((ended, newest), "a-2", scope.find_live) == newest  # which is over: so stop says
+    assert (
+        select_run((live, longer, newest), "a", scope.find_live) == live
+    )  # whatever else lives: a-b is not a
+    assert select_run((ended, longer, newest), "a", scope.find_live) == newest
     half = replace(newest, nodes=newest.nodes[:1])  # its other node is not known to have ended
     (later,) = found((A, [launched_by("ana@x", "a", half.started + 1.0)]))
-    assert select_run((half, later), "a", scope.live) == later
-    assert select_run((ended, half), "a", scope.live) == half
-    for word, choose in (("a-2", scope.newest), ("a", scope.exact), ("", scope.live)):
+    assert select_run((half, later), "a", scope.find_live) == later
+    assert select_run((ended, half), "a", scope.find_live) == half
+    for word, choose in (("a-2", scope.find_newest), ("a", scope.find_exact), ("", scope.find_live)):
         with pytest.raises(BadInput, match="is ambiguous, it means"):  # a and a-b both live
             select_run((live, newest, longer), word, choose)
     with pytest.raises(BadInput, match="is ambiguous, it means 2 runs"):  # it may be half that is to stop
-        select_run((live, half), "a", scope.live)
+        select_run((live, half), "a", scope.find_live)
 
 
 def test_the_scope_of_a_directory_is_its_run_configs_and_what_is_kept_in_it(

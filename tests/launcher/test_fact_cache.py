@@ -136,7 +136,7 @@ def test_a_launch_without_gpus_that_takes_younger_facts_only_forgets_no_gpus(
     blind = replace(recorded(), gpus=Missing("not asked", "not-asked"))
     later = FactCache(max_age_s, tmp_path)
     later.keep([TITAN], {"titan": blind})
-    found = FactCache(600, tmp_path).earlier(TITAN)
+    found = FactCache(600, tmp_path).find_earlier(TITAN)
     assert found is not None
     assert found.gpus == kept().gpus
 
@@ -147,7 +147,7 @@ def test_gpus_of_a_file_without_their_age_are_not_kept(tmp_path: Path) -> None:
     _edited(read_unix={"packages": time.time()})(file)
     cache = FactCache(600, tmp_path)
     cache.keep([TITAN], {"titan": replace(recorded(), gpus=Missing("not asked", "not-asked"))})
-    found = FactCache(600, tmp_path).earlier(TITAN)
+    found = FactCache(600, tmp_path).find_earlier(TITAN)
     assert found is not None
     assert found.gpus == {}
 
@@ -159,12 +159,12 @@ def test_files_are_for_their_user_alone_and_found_by_how_a_host_is_reached(tmp_p
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     cache = FactCache(600, folder)
-    found = cache.earlier(TITAN)
+    found = cache.find_earlier(TITAN)
     assert found is not None
     assert found.key() == kept().key()
     for other in (HostEntry("rhea"), replace(TITAN, python="/opt/env/bin/python"), replace(TITAN, port=2222)):
-        assert cache.earlier(other) is None
-    assert FactCache(0, folder).earlier(TITAN) is None
+        assert cache.find_earlier(other) is None
+    assert FactCache(0, folder).find_earlier(TITAN) is None
     os.utime(file, (0, 0))
     cache.keep([], {})
     assert not file.exists()
@@ -226,7 +226,7 @@ def test_a_file_that_is_not_ours_is_nothing(tmp_path: Path, spoil: Callable[[Pat
     FactCache(600, tmp_path).keep([TITAN], {"titan": recorded()})
     (file,) = tmp_path.iterdir()
     spoil(file)
-    assert FactCache(600, tmp_path).earlier(TITAN) is None
+    assert FactCache(600, tmp_path).find_earlier(TITAN) is None
 
 
 def test_facts_that_cannot_be_kept_are_said_and_stop_nothing(tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ def test_what_is_used_reaches_the_client_as_told(tmp_path: Path, monkeypatch: py
         "r1",
         node,
         lambda: LocalConnection(Endpoint("a", "local", "")),
-        lambda: protocol.StartRequests(planned, DisconnectOptions()).of(node),
+        lambda: protocol.StartRequests(planned, DisconnectOptions()).build_request(node),
         patience_s=5.0,
         events=events,
     )

@@ -67,7 +67,7 @@ def test_a_launch_is_over_once_all_of_its_hosts_have_said_so(
         (entry, [each for each in shown if each["spec"]["node_rank"] == n]) for n, entry in enumerate((A, B))
     ]
     records = read_run_records()
-    runs = [replace(run, record=records[RUN_ID]).heard(answered, 1e9) for run in found(*by_host)]
+    runs = [replace(run, record=records[RUN_ID]).with_answers(answered, 1e9) for run in found(*by_host)]
     note_answers(records, runs, answered=answered, errors=errors, complete=True)
     assert read_run_records()[RUN_ID].over is expected
 

@@ -196,7 +196,7 @@ def machine(held_open: ExitStack, monkeypatch: pytest.MonkeyPatch) -> Machine:
 @pytest.mark.slow
 def test_a_launch_waits_for_a_holder_then_for_its_turn(machine: Machine) -> None:
     first, _ = machine.client()
-    assert first.until_free() is False  # free, and nobody was there
+    assert first.wait_until_free() is False  # free, and nobody was there
     second, said = machine.client()
 
     def looks(count: int) -> HostFacts:
@@ -205,7 +205,7 @@ def test_a_launch_waits_for_a_holder_then_for_its_turn(machine: Machine) -> None
         return held(machine.facts, 1) if 4 <= count < 6 else machine.facts
 
     machine.looks = looks
-    assert second.until_free() is True
+    assert second.wait_until_free() is True
     assert machine.count >= 6
     text = "\n".join(said)
     assert said[0].startswith("waiting for GPUs, ")
@@ -256,12 +256,12 @@ def test_places_are_kept_until_the_run_has_started(machine: Machine) -> None:
     prepared = check_in_turn(waiting, check, Stopwatch())
     rival, _ = machine.client(0.0)
     with pytest.raises(WaitTimedOut, match="1 before this run"):
-        rival.until_free()
+        rival.wait_until_free()
     rival.close()
     assert prepared.launch.on_started is not None
     prepared.launch.on_started("r")
     again, _ = machine.client()
-    assert again.until_free() is False
+    assert again.wait_until_free() is False
 
 
 def step_until(queue: WaitQueue, deadline: float) -> None:

@@ -28,7 +28,7 @@ def stopped_facts() -> HostFacts:
 @pytest.mark.parametrize(("stopped_s", "ended"), [(600.0, 1), (86400.0, 0)])
 def test_a_process_that_may_stand_still_so_long_is_no_leftover(stopped_s: float, ended: int) -> None:
     facts, entry = stopped_facts(), HostEntry("h", expect=Expect(stopped_s=stopped_s))
-    assert len(find_leftovers(entry, facts, CleanOptions()).approved(yes=True)) == ended
+    assert len(find_leftovers(entry, facts, CleanOptions()).list_approved(yes=True)) == ended
     (holder,) = find_holders(facts, entry.expect)[0].processes
     assert (holder.kind is not None and holder.kind.value == "half-dead") is bool(ended)
 

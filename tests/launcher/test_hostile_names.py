@@ -246,4 +246,4 @@ def test_a_users_name_with_a_domain_goes_with_its_host() -> None:
 
 
 def test_every_token_of_a_command_is_checked() -> None:
-    assert Tokens("a", "b", "22", "c").in_command("x %n %h %p %r %%", "f:1") == "x a b 22 c %"
+    assert Tokens("a", "b", "22", "c").expand_command("x %n %h %p %r %%", "f:1") == "x a b 22 c %"

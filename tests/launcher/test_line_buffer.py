@@ -31,18 +31,18 @@ def test_a_bar_that_ends_with_a_carriage_return_keeps_its_state() -> None:
 def test_a_running_bar_is_shown_now_and_then_and_each_state_once() -> None:
     cutter = LineBuffer()
     assert cutter.feed(b"\r10%", 0.0) == []
-    assert cutter.unfinished(1.0) == []
+    assert cutter.list_unfinished(1.0) == []
     cutter.feed(b"\r20%", 1.5)
-    assert cutter.unfinished(BAR_EVERY_S) == ["20%"]
-    assert cutter.unfinished(99.0) == []
+    assert cutter.list_unfinished(BAR_EVERY_S) == ["20%"]
+    assert cutter.list_unfinished(99.0) == []
     assert cutter.flush() == []
 
 
 def test_a_prompt_without_a_newline_is_shown_after_a_while() -> None:
     cutter = LineBuffer()
     cutter.feed(b"password? ", 0.0)
-    assert cutter.unfinished(0.5) == []
-    assert cutter.unfinished(5.0) == ["password? "]
+    assert cutter.list_unfinished(0.5) == []
+    assert cutter.list_unfinished(5.0) == ["password? "]
 
 
 def test_escape_sequences_do_not_reach_the_terminal() -> None:
@@ -160,7 +160,7 @@ def test_a_long_bar_is_told_less_and_less_often() -> None:
     total = 0
     for second in range(36_000):
         cutter.feed(b"\r%d/36000" % second, float(second))
-        total += len(cutter.unfinished(float(second)))
+        total += len(cutter.list_unfinished(float(second)))
     assert 600 <= total <= 800
 
 

@@ -76,7 +76,7 @@ def test_a_few_last_lines_are_shown_in_the_order_of_the_ranks(
 ) -> None:
     assert selection.is_short(PLAN) is short
     shown: list[tuple[str, str, bytes]] = []
-    kept = _KeptLines([(node.host, log) for node in PLAN.nodes for log in selection.only(node)])
+    kept = _KeptLines([(node.host, log) for node in PLAN.nodes for log in selection.list_logs(node)])
     for host, log, data in (("b", "rank-2.log", b"2"), ("a", "rank-0.log", b"0"), ("b", "rank-2.log", b"3")):
         kept.add(host, log, data, 0.0)
     kept.give_to(lambda host, log, data, _now: shown.append((host, log, data)))
@@ -85,8 +85,8 @@ def test_a_few_last_lines_are_shown_in_the_order_of_the_ranks(
 
 def test_a_rank_is_on_one_node_and_a_rank_that_is_not_is_refused() -> None:
     assert [node.host for node in LogSelection(rank=2).nodes(PLAN)] == ["b"]
-    assert LogSelection(rank=2).only(PLAN.nodes[1]) == ["rank-2.log"]
-    assert LogSelection().only(PLAN.nodes[1]) == ["launcher.log", "rank-1.log", "rank-2.log"]
+    assert LogSelection(rank=2).list_logs(PLAN.nodes[1]) == ["rank-2.log"]
+    assert LogSelection().list_logs(PLAN.nodes[1]) == ["launcher.log", "rank-1.log", "rank-2.log"]
     with pytest.raises(BadInput, match="ranks 0 to 2"):
         LogSelection(rank=3).nodes(PLAN)
     with pytest.raises(BadInput, match="on a,b"):

@@ -104,7 +104,7 @@ def test_every_program_answers_through_every_login_shell(
     assert checkpoints.list_checkpoints((ENTRY,), Job(), ("checkpoint-*",), opener, age_s=1.0) == {HOST: ()}
     with SyncClient(sshd.open(), sys.executable) as receiver:
         assert receiver.begin(str(noisy / "project"), "a1") == str(noisy / "project")
-        assert receiver.seen(["a1", "b2"]) == {"a1"}
+        assert receiver.list_seen(["a1", "b2"]) == {"a1"}
 
 
 @pytest.mark.parametrize("shell", SHELLS)

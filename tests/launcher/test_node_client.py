@@ -67,7 +67,7 @@ def follower(
         RUN,
         node,
         lambda: connection or NotedConnection([] if streams is None else streams),
-        lambda: protocol.StartRequests(planned, DisconnectOptions()).of(node),
+        lambda: protocol.StartRequests(planned, DisconnectOptions()).build_request(node),
         patience_s=30.0 if awake is None else float("inf"),
         events=events,
         awake=awake,

@@ -240,9 +240,9 @@ def test_a_host_that_receives_a_tree(root: Any, seen: Any, need: Any, written: A
     for steps in ((seen,), (need,), (written,), (root, seen, need, written)):
         data = b"".join(answer_line(each) for each in (root, *steps))
         receiver = SyncReceiver(Host(data), "python3")
-        only_ours(lambda to=receiver: (to.begin("/r", "n"), to.seen(["n"])))  # type: ignore[misc]
+        only_ours(lambda to=receiver: (to.begin("/r", "n"), to.list_seen(["n"])))  # type: ignore[misc]
         only_ours(lambda to=receiver: to.compare([["x"]], delete=False))  # type: ignore[misc]
-        end = only_ours(lambda to=receiver: (to.staged(), to.commit()))  # type: ignore[misc]
+        end = only_ours(lambda to=receiver: (to.finish_staging(), to.commit()))  # type: ignore[misc]
         assert isinstance(end, tuple | GpulaunchError)
 
 

@@ -33,8 +33,8 @@ def test_a_rank_that_logs_no_more_is_told() -> None:
     reading = LiveLogScanner()
     for step in range(5):
         reading.feed("a", "rank-0.log", GOOD % step, step * 10.0)
-    assert reading.stalled(60.0) == []
-    (said,) = reading.stalled(5000.0)
+    assert reading.list_stalled(60.0) == []
+    (said,) = reading.list_stalled(5000.0)
     assert "no step" in said
 
 

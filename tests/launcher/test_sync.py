@@ -240,7 +240,7 @@ def test_a_file_that_changes_while_it_is_sent_leaves_everything_as_it_was(here: 
         def send() -> None:
             for index in needed:
                 host.upload(index, tree.entries[index], here, lambda _: None)
-            host.staged()
+            host.finish_staging()
 
         with pytest.raises(SyncFailed, match=r"train\.py changed while it was sent"):
             send()
@@ -255,7 +255,7 @@ def test_a_file_that_grows_while_it_is_sent_arrives_as_it_was(here: Path, there:
     with receiver(there) as host:
         for index in host.compare(tree.entries, delete=False):
             host.upload(index, tree.entries[index], here, lambda _: None)
-        host.staged()
+        host.finish_staging()
         host.commit()
     assert (there / "run.log").read_text() == "1\n"
 
@@ -274,7 +274,7 @@ def test_a_client_that_vanishes_leaves_nothing_in_place(here: Path, there: Path)
     with receiver(there) as host:
         for index in host.compare(tree.entries, delete=False):
             host.upload(index, tree.entries[index], here, lambda _: None)
-        host.staged()
+        host.finish_staging()
     assert listing(there) == {}
     assert sorted(path.name for path in (there / ".gpulaunch-sync").iterdir()) == [".gitignore", "lock"]
 
@@ -286,7 +286,7 @@ def test_a_second_file_for_one_request_is_refused(here: Path, there: Path) -> No
         host.upload(0, tree.entries[0], here, lambda _: None)
         host.upload(0, tree.entries[0], here, lambda _: None)
         with pytest.raises(SyncFailed, match="not asked for"):
-            host.staged()
+            host.finish_staging()
 
 
 def test_a_host_that_fails_keeps_the_others_as_they_were(here: Path, there: Path, tmp_path: Path) -> None:
@@ -323,7 +323,7 @@ def test_a_host_that_works_long_says_so_and_is_waited_for(capsys: pytest.Capture
     client = SyncClient(mock.Mock(command_line=lambda _: "ssh a"), "python3")
     client._stream = mock.Mock()
     client._answers = mock.Mock(next=mock.Mock(side_effect=[{"busy": True}, {"busy": True}, {"staged": 3}]))
-    assert client.staged() == 3
+    assert client.finish_staging() == 3
 
 
 def test_two_syncs_of_one_directory_take_turns(here: Path, there: Path) -> None:

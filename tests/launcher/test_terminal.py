@@ -211,7 +211,7 @@ def test_pipes_dumb_terminals_and_plain_get_lines(
 
 def test_the_next_start_begins_without_what_the_last_one_said(terminal: Terminal, screen: LiveScreen) -> None:
     running(screen).output("a", "rank-0.log", b"step 7/40 loss: 0.5\nCUDA error\n", 1.0)
-    screen.used([RankUsage(0, "a", "GPU-0", 1, 91.0, 2048.0, None, None)])
+    screen.take_usage([RankUsage(0, "a", "GPU-0", 1, 91.0, 2048.0, None, None)])
     screen.finish()
     before = terminal.rows
     screen.phase("start", 2.0)
@@ -223,9 +223,9 @@ def test_what_ranks_use_is_told_one_by_one_or_together(terminal: Terminal, scree
     def used(rank: int, busy: float) -> RankUsage:
         return RankUsage(rank, "a", f"GPU-{rank}", 1, busy, 2048.0 * (rank + 1), None, None)
 
-    running(screen).used([used(0, 91.0), used(1, 50.0)])
+    running(screen).take_usage([used(0, 91.0), used(1, 50.0)])
     screen.tick(1.0)
     assert terminal.rows[-1] == "r0 GPU 91% 2.0 GiB  r1 GPU 50% 4.0 GiB"
-    screen.used([used(rank, 10.0 * rank) for rank in range(8)])
+    screen.take_usage([used(rank, 10.0 * rank) for rank in range(8)])
     screen.tick(2.0)
     assert terminal.rows[-1] == "8 GPUs 35% (0..70%)  GPU memory 2.0..16.0 GiB"

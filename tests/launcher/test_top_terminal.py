@@ -251,7 +251,7 @@ def test_an_exception_gives_the_terminal_back() -> None:
     with os.fdopen(theirs, "r+b", buffering=0) as raw, open(theirs, "w", closefd=False) as stream:
         before = termios.tcgetattr(raw)
         screen = FullScreen(stream, stream)
-        with suppress(ZeroDivisionError), screen.taken():
+        with suppress(ZeroDivisionError), screen.take_terminal():
             screen.draw([[("1", "a line")]])
             assert termios.tcgetattr(raw) != before
             raise ZeroDivisionError

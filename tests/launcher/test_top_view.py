@@ -227,7 +227,7 @@ def test_facts_are_read_again_when_processes_change_and_not_all_the_time() -> No
     assert not schedule.is_due(MonitorAnswer(watch=1, request=1), now + 1)
     assert not schedule.is_due(MonitorAnswer(watch=2, request=1), now + 10)  # others may come at once
     assert schedule.is_due(MonitorAnswer(watch=2, request=1), now + 11.5)
-    schedule.inspected(now + 12, now + 14)
+    schedule.note_inspection(now + 12, now + 14)
     assert not schedule.is_due(MonitorAnswer(watch=3, request=1), now + 15)  # an answer to the old request
     assert not schedule.is_due(MonitorAnswer(watch=4, request=2), now + 16)
     assert not schedule.is_due(MonitorAnswer(watch=5, request=2), now + 17)

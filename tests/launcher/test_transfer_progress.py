@@ -20,7 +20,7 @@ def test_a_transfer_says_how_much_has_come(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(transfer_progress, "_LONGEST_PAUSE_S", 0.02)
     said: list[str] = []
     progress = TransferProgress(said.append, "fetch", "received from 1 host")
-    with progress.reporting():
+    with progress.report_progress():
         await_line(said, "fetch: comparing files")
         progress.expect(8 << 20)
         await_line(said, "fetch: 0 B of 8.0 MiB received from 1 host")
@@ -35,6 +35,6 @@ def test_a_transfer_says_how_much_has_come(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_short_transfer_says_nothing() -> None:
     said: list[str] = []
-    with TransferProgress(said.append, "sync", "sent to 2 hosts").reporting() as progress:
+    with TransferProgress(said.append, "sync", "sent to 2 hosts").report_progress() as progress:
         progress.expect(1)
     assert said == []

@@ -31,7 +31,7 @@ def test_a_line_without_a_step_says_nothing_and_is_not_the_step_of_a_pace() -> N
         live.feed(f"step {step} loss: 2.{step}", 0, "a", at_s=step * 10.0)
     for minute in range(1, 7):
         assert live.feed("saving the checkpoint, nan values are kept", 0, "a", at_s=minute * 60.0) == ()
-    assert [warning.text for warning in live.stalled(now_s=365.0)] == [
+    assert [warning.text for warning in live.list_stalled(now_s=365.0)] == [
         "no step for 345 s; before, one came every 10.0 s"
     ]
 
@@ -46,9 +46,9 @@ def test_a_rank_that_logs_no_more_steps_is_said_to_have_stalled() -> None:
     live = LiveDiagnosis()
     for step in range(5):
         live.feed(f"step {step} loss: 2.{step}", 0, "a", at_s=step * 10.0)
-    assert live.stalled(now_s=100.0) == ()
-    assert [warning.code for warning in live.stalled(now_s=400.0)] == ["S24"]
-    assert live.stalled(now_s=500.0) == ()
+    assert live.list_stalled(now_s=100.0) == ()
+    assert [warning.code for warning in live.list_stalled(now_s=400.0)] == ["S24"]
+    assert live.list_stalled(now_s=500.0) == ()
 
 
 def test_the_training_loss_is_read_and_no_other_number() -> None:

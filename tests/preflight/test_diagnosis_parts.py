@@ -267,8 +267,8 @@ def test_a_pause_is_judged_by_the_pace_and_five_minutes() -> None:
         live = LiveDiagnosis()
         for step in range(3):
             live.feed(f"step {step} loss: 2.{step}", 0, "a", at_s=step * pace)
-        assert live.stalled(2 * pace + last_fine_s) == ()
-        (warning,) = live.stalled(2 * pace + last_fine_s + 1)
+        assert live.list_stalled(2 * pace + last_fine_s) == ()
+        (warning,) = live.list_stalled(2 * pace + last_fine_s + 1)
         assert warning.text == f"no step for {last_fine_s + 1:.0f} s; before, one came every {pace:.1f} s"
 
 
@@ -276,7 +276,7 @@ def test_two_steps_make_no_pace() -> None:
     live = LiveDiagnosis()
     for step in range(2):
         live.feed(f"step {step} loss: 2.{step}", 0, "a", at_s=step * 10.0)
-    assert live.stalled(9999.0) == ()
+    assert live.list_stalled(9999.0) == ()
 
 
 # --- long logs ---

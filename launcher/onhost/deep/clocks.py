@@ -17,14 +17,14 @@ class WallClock:
     """Time as it passes: a GPU, and a link, do not wait for a processor."""
 
     def read(self) -> Reading:
-        """Return a start for `since`."""
+        """Return a start for `measure_since`."""
         return time.perf_counter(), 0.0, 0.0
 
-    def since(self, start: Reading) -> float:
+    def measure_since(self, start: Reading) -> float:
         """Return the seconds since a start."""
         return time.perf_counter() - start[0]
 
-    def waits_since(self, start: Reading) -> dict[str, float]:
+    def measure_waits(self, start: Reading) -> dict[str, float]:
         """Return nothing: this clock leaves out no time."""
         del start
         return {}
@@ -43,7 +43,7 @@ class ProcessorClock(WallClock):
         self._groups = list_quota_groups()
 
     def read(self) -> Reading:
-        """Return a start for `since`: three clocks at one moment, again if others took the processor."""
+        """Return a start: three clocks at one moment, again if others took the processor."""
         for _ in range(_MOST_READS):
             before = time.perf_counter()
             queued, throttled = read_queued_s(), sum(map(read_throttled_s, self._groups))
@@ -51,12 +51,12 @@ class ProcessorClock(WallClock):
                 break
         return before, queued, throttled
 
-    def since(self, start: Reading) -> float:
+    def measure_since(self, start: Reading) -> float:
         """Return the seconds since a start."""
         wall, waited, _ = self._passed(start)
         return max(wall - waited, 1e-9)
 
-    def waits_since(self, start: Reading) -> dict[str, float]:
+    def measure_waits(self, start: Reading) -> dict[str, float]:
         """Return the shares of the time on the wall: `waited` for others, `throttled` by the quota."""
         wall, waited, throttled = self._passed(start)
         return {"waited": round(waited / wall, 3), "throttled": round(throttled / wall, 3)} if wall else {}

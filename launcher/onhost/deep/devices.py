@@ -42,7 +42,7 @@ class CpuDevice:
         """Return how many bytes the pattern fills."""
         return 64 * MIB
 
-    def pinned(self, count: int) -> Any:
+    def allocate_pinned(self, count: int) -> Any:
         """Return host memory for copies, as bytes."""
         return self.torch.zeros(count, dtype=self.torch.uint8)
 
@@ -103,7 +103,7 @@ class GpuDevice:
         free, _ = self.torch.cuda.mem_get_info(self.device)
         return int(free * 0.8)
 
-    def pinned(self, count: int) -> Any:
+    def allocate_pinned(self, count: int) -> Any:
         """Return pinned host memory for copies, as bytes."""
         return self.torch.zeros(count, dtype=self.torch.uint8, pin_memory=True)
 
@@ -166,4 +166,4 @@ def time_once(device: Any, action: Callable[[], object], clock: WallClock | None
     began = clock.read()
     action()
     device.synchronize()
-    return clock.since(began)
+    return clock.measure_since(began)

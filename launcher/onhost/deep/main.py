@@ -97,7 +97,7 @@ class DeepScript:
         except Exception as error:
             self.reporter.report("failed", name, error=repr(error)[:1000])
         else:
-            self.reporter.report("result", name, **{**found, **self.device.clock.waits_since(started)})
+            self.reporter.report("result", name, **{**found, **self.device.clock.measure_waits(started)})
         self.device.release_memory()
         self.wait()
 

@@ -78,7 +78,7 @@ def measure_products(device: Any, seconds: float) -> dict[str, Any]:
             done += (times := max(1, int(BATCH_S / max(once, 1e-6))))
             multiply(torch, left, right, out, times)
             device.synchronize()
-        rates.append(done * operations / device.clock.since(began) / 1e12)
+        rates.append(done * operations / device.clock.measure_since(began) / 1e12)
     return {
         "tflops": [round(rate, 6) for rate in rates],
         "size": size,
@@ -142,5 +142,5 @@ def measure_host_copies(device: Any, buffers: tuple[Any, Any], times: int) -> tu
 
 def allocate_buffers(device: Any) -> tuple[Any, Any]:
     """Return pinned memory of the host and memory of the device."""
-    pinned = device.pinned(device.host_copy_bytes)
+    pinned = device.allocate_pinned(device.host_copy_bytes)
     return pinned, device.torch.empty_like(pinned, device=device.device)

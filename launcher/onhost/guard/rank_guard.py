@@ -61,7 +61,7 @@ class Guard:
         self.rehearsal = self._rehearsal_of(steps) if steps else None
         self.evidence = SamplingPolicy(every_step=steps > 0)
         heard = self.rehearsal.on_value if self.rehearsal else _ignore
-        skipped = self.rehearsal.stepped if self.rehearsal else _ignore
+        skipped = self.rehearsal.count_step if self.rehearsal else _ignore
         self.notes = LossMonitor(training, self.reporter, self.readings, self.evidence, heard)
         self.values = FiniteMonitor(training, self.reporter, self.readings, self.evidence)
         self.scaling = ScalerMonitor(training, self.reporter, skipped)
@@ -116,7 +116,7 @@ class Guard:
             if row.when(step):
                 self.safety.call(row.what, self._look, row.look, step)
         if self.rehearsal is not None and not has_closure:
-            self.safety.call("rehearse gradients", self.rehearsal.before_step, optimizer)
+            self.safety.call("rehearse gradients", self.rehearsal.record_gradients, optimizer)
 
     def _look(self, look: Callable[[Step], Iterable[Violation]], step: Step) -> None:
         for wrong in look(step):
@@ -136,7 +136,7 @@ class Guard:
             self.safety.call("count a step", self._steps_file.write, self.training.fired)
         if self.rehearsal is not None:
             seen = self.training.record(optimizer)
-            self.safety.call("count a rehearsed step", self.rehearsal.stepped, seen)
+            self.safety.call("count a rehearsed step", self.rehearsal.count_step, seen)
 
     def _look_after(self, optimizer: Any) -> None:
         self.readings.poll()

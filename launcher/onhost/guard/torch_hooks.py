@@ -60,10 +60,10 @@ def hook_scalers(
     scaler = getattr(module, "GradScaler", None) or torch.cuda.amp.GradScaler
 
     def before_unscale(args: Any, kwargs: Any) -> None:
-        scaling.unscaling(args[0], args[1] if len(args) > 1 else kwargs["optimizer"])
+        scaling.check_unscaling(args[0], args[1] if len(args) > 1 else kwargs["optimizer"])
 
     def after_update(args: Any, _kwargs: Any) -> None:
-        scaling.updated(args[0])
+        scaling.read_scale(args[0])
 
     def before_scale(args: Any, kwargs: Any) -> None:
         if getattr(args[0], "_enabled", False):
@@ -87,7 +87,7 @@ def _listen_to_scaled_steps(
         training.has_scaler = True
         before = training.fired
         result = original(scaler, optimizer, *args, **kwargs)
-        safety.call("count skipped steps", scaling.stepped, optimizer, training.fired == before)
+        safety.call("count skipped steps", scaling.count_step, optimizer, training.fired == before)
         return result
 
     kind.step = functools.update_wrapper(step, original)

@@ -70,7 +70,7 @@ class Step(NamedTuple):
         """Number of this step for its optimizer."""
         return self.watched.tries
 
-    def trainable(self) -> list[Any]:
+    def list_trainable(self) -> list[Any]:
         """Return the parameters of the optimizer."""
         return list(list_parameters(self.optimizer))
 

@@ -44,7 +44,7 @@ def serve(receiver: ReceiveSession, stream: BinaryIO) -> None:
     while True:
         header = read_request(stream)
         if "nonces" in header:
-            print_answer({"seen": receiver.seen(header["nonces"])})
+            print_answer({"seen": receiver.list_seen(header["nonces"])})
         elif "stamps" in header:
             paths = json.loads(zlib.decompress(read_exactly(stream, int(header["stamps"]))))
             print_answer({"stamps": [receiver.stamp(str(path)) for path in paths]})

@@ -32,7 +32,7 @@ class ReceiveSession:
         with suppress(FileExistsError):
             self.directory.make_file(".gitignore", b"*\n")  # hides the sync's directory from git
 
-    def seen(self, nonces: list[str]) -> list[str]:
+    def list_seen(self, nonces: list[str]) -> list[str]:
         """Return the visible nonces, each by its name: a listing of a file server may be stale."""
         found = []
         for nonce in nonces:

@@ -76,7 +76,7 @@ def ask_hosts(request: ShardRequest, writer: FrameWriter, person: "_Person") -> 
     opener, places, asked = build_opener(request.inventory, options), Places(HANDSHAKES), count(1)
 
     def open_paced(entry: HostEntry) -> Connection:
-        with places.held():
+        with places.hold():
             return opener(entry)
 
     def ask_one(host: tuple[int, HostEntry, AgentRequest]) -> None:

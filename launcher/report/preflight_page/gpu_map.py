@@ -51,7 +51,7 @@ def build_gpu_rows(result: PreflightResult) -> list[tuple[tuple[GpuSquare, ...],
     """Return the squares of each kind of host and its hosts; the most bad GPUs first, then the fullest."""
 
     def squares(name: str, gpus: tuple[Gpu, ...]) -> tuple[GpuSquare, ...]:
-        bad = {f.subject for f in result.of(name) if f.severity in _BAD and not f.ignored}
+        bad = {f.subject for f in result.list_findings(name) if f.severity in _BAD and not f.ignored}
         return tuple(_of(gpu, bad) for gpu in gpus)
 
     known = ((name, facts.gpus) for name, facts in result.facts.items())

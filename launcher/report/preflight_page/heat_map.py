@@ -89,7 +89,7 @@ def build_heat_rows(
 
     def cells(name: str) -> tuple[HeatCell, ...]:
         unasked = without if name in measured else without | {_DEEP}
-        return tuple(_cells(result.of(name), columns, unasked, answered=name in result.facts))
+        return tuple(_cells(result.list_findings(name), columns, unasked, answered=name in result.facts))
 
     alike = group_alike((cells(entry.name), entry.name) for entry in result.entries)
     rows = (HeatRow(hosts, cells) for cells, hosts in alike.items())

@@ -73,7 +73,9 @@ def render_verdict(result: PreflightResult) -> str:
         return f"Not ok: {len(stopping)} of {hosts} {verb} a launch: {_named(result, stopping)}."
     if result.exit_code == 0:
         return f"Ok: nothing stops a launch on {hosts}, and nothing was left unchecked."
-    unknown = {name for name in _named_hosts(result) if find_worst_severity(result.of(name)) in _BAD}
+    unknown = {
+        name for name in _named_hosts(result) if find_worst_severity(result.list_findings(name)) in _BAD
+    }
     return f"Not ok: nothing stops a launch, but not all could be checked on {_named(result, unknown)}."
 
 
@@ -102,7 +104,7 @@ def _head(result: PreflightResult) -> Iterator[str]:
 
 
 def _tiles(result: PreflightResult) -> Iterator[tuple[str, object]]:
-    verdicts = [find_worst_severity(result.of(name)) for name in _named_hosts(result)]
+    verdicts = [find_worst_severity(result.list_findings(name)) for name in _named_hosts(result)]
     yield "hosts ok", f"{sum(each not in _BAD for each in verdicts)} of {len(verdicts)}"
     for word in (*_BAD, "warning"):
         yield f"hosts {word}", verdicts.count(word)

@@ -94,7 +94,7 @@ class KeyRing:
         question = "Are you sure you want to continue connecting (yes/no/[fingerprint])?"
         lines = host_keys.render_question(endpoint, key)
         with self.lock, contextlib.suppress(EOFError):
-            if self.took(endpoint, key) or host_keys.read_known_keys(endpoint).contains(key.asbytes()):
+            if self.has_taken(endpoint, key) or host_keys.read_known_keys(endpoint).contains(key.asbytes()):
                 return True  # said meanwhile, of another connection
             for _ in range(_PASSWORD_TRIES):
                 answer = confirm(lines, question).strip()
@@ -105,7 +105,7 @@ class KeyRing:
                 lines, question = (), "Please type 'yes', 'no' or the fingerprint:"
         return False
 
-    def took(self, endpoint: Endpoint, key: paramiko.PKey) -> bool:
+    def has_taken(self, endpoint: Endpoint, key: paramiko.PKey) -> bool:
         """Whether the user said yes to this key; where known_hosts is /dev/null, this alone knows it."""
         return (host_keys.lookup_name(endpoint), endpoint.port, key.asbytes()) in self.taken
 

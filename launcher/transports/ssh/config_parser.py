@@ -59,15 +59,15 @@ class _Lookup:
     @property
     def host(self) -> str:
         """HostName so far, else the name as typed."""
-        named = self.first("hostname")
-        return Tokens(self.original, self.original, "", "").in_text(named) or self.original
+        named = self.get_first("hostname")
+        return Tokens(self.original, self.original, "", "").expand_text(named) or self.original
 
     @property
     def remote_user(self) -> str:
         """Who to log in as, as far as that is known; "" for the local user."""
-        return self.user or self.first("user")
+        return self.user or self.get_first("user")
 
-    def first(self, key: str) -> str:
+    def get_first(self, key: str) -> str:
         lines = self.values.get(key)
         return lines[0].text if lines else ""
 
@@ -162,8 +162,8 @@ def _criterion(line: ConfigLine, criterion: str, value: str, state: _Lookup) -> 
     if criterion in subjects:
         return matches_patterns(tuple(value.split(",")), subjects[criterion]())
     if criterion == "exec":
-        tokens = Tokens(state.original, state.host, state.first("port") or "22", state.remote_user)
-        return _runs(state.original, tokens.in_command(value, line.where), line.where)
+        tokens = Tokens(state.original, state.host, state.get_first("port") or "22", state.remote_user)
+        return _runs(state.original, tokens.expand_command(value, line.where), line.where)
     if criterion in ("tagged", "localnetwork", "sessiontype", "command", "version"):
         return False  # about the ssh command itself, which is not what runs
     raise ConfigError(f"{line.where}: Match knows no {criterion!r}")

@@ -82,11 +82,11 @@ class Tokens:
     user: str
     key_alias: str = ""
 
-    def in_text(self, text: str) -> str:
+    def expand_text(self, text: str) -> str:
         """Expand the tokens of a name."""
         return _PERCENT.sub(self._token, text) if "%" in text else text
 
-    def in_command(self, text: str, where: str) -> str:
+    def expand_command(self, text: str, where: str) -> str:
         """Expand the tokens of a shell command, but `${NAME}`. Raises ConfigError for an unsafe name."""
         for letter in {match["token"] for match in _PERCENT.finditer(text)}:
             value = self._token_of(letter)
@@ -96,9 +96,9 @@ class Tokens:
                 raise ConfigError(f'{where}: %r is "{value}", not a user: expected {USER_RULE}')
             if letter == "p" and not value.isdecimal():
                 raise ConfigError(f'{where}: %p is "{value}", not a port')
-        return self.in_text(text)
+        return self.expand_text(text)
 
-    def in_path(self, text: str, where: str) -> str:
+    def expand_path(self, text: str, where: str) -> str:
         """Expand the tokens and the environment variables of a path. Raises ConfigError for one not set."""
 
         def value(match: re.Match[str]) -> str:

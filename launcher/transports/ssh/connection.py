@@ -135,7 +135,7 @@ class SshOpener:
         try:
             host_keys.verify_key(endpoint, known, key, accept_new=accept_new)
         except host_keys.NewHostKey:
-            if self._ring.took(endpoint, key):
+            if self._ring.has_taken(endpoint, key):
                 return
             confirm = self._options.confirm
             if confirm is None or endpoint.new_host_keys != "ask":

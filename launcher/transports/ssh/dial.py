@@ -168,7 +168,7 @@ class ProxySocket(socket.socket):
             self._process.send_signal(signal.SIGHUP)
             self._process.send_signal(signal.SIGTERM)
 
-    def why_ended(self) -> str:
+    def explain_end(self) -> str:
         """Return how the command ended and its last words, "" while it runs."""
         self._drain.join(self._END_S)
         status = self._process.poll()

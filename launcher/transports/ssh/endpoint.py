@@ -183,7 +183,7 @@ def _endpoint(
     port = entry.port or _number(values, "port", 22, 65535)
     user = entry.user or _text(values, "user") or read_login_name()
     host = _text(values, "hostname")
-    address = entry.address or Tokens(alias, alias, str(port), user).in_text(host) or alias
+    address = entry.address or Tokens(alias, alias, str(port), user).expand_text(host) or alias
     if not is_host(address):
         where = values["hostname"][0].where
         raise ConfigError(f'{where}: hostname: "{address}" is not a host: expected {HOST_RULE}')
@@ -209,7 +209,7 @@ def _endpoint(
         identities_only=_text(values, "identitiesonly").lower() in ("yes", "true"),
         new_host_keys=_new_host_keys(values),
         hash_known_hosts=_text(values, "hashknownhosts").lower() in ("yes", "true"),
-        host_key_alias=tokens.in_text(tokens.key_alias),
+        host_key_alias=tokens.expand_text(tokens.key_alias),
         reach_timeout_s=_connect_timeout_s(values, _REACH_TIMEOUT_S),
         connect_timeout_s=_connect_timeout_s(values, _STEP_TIMEOUT_S),
         ssh_words=list_ssh_words(
@@ -271,7 +271,7 @@ def _hops(
 
 def _jump(values: _Values, tokens: Tokens) -> tuple[str, ...]:
     """Return ProxyJump's hops, unless a ProxyCommand precedes it: of the two, ssh takes the first."""
-    text = tokens.in_text(_text(values, "proxyjump"))
+    text = tokens.expand_text(_text(values, "proxyjump"))
     order = list(values)
     commanded = "proxycommand" in values
     if text and commanded and order.index("proxycommand") < order.index("proxyjump"):
@@ -285,13 +285,13 @@ def _proxy_command(values: _Values, tokens: Tokens) -> str:
     lines = values.get("proxycommand")
     if not lines or lines[0].text.lower() == "none":
         return ""
-    return tokens.in_command(lines[0].text, lines[0].where)
+    return tokens.expand_command(lines[0].text, lines[0].where)
 
 
 def _every_path(values: _Values, key: str, tokens: Tokens) -> tuple[str, ...]:
     """Return the paths of a key of which every occurrence counts."""
     lines = (line for line in values.get(key, ()) if line.text.lower() != "none")
-    return tuple(tokens.in_path(line.text, line.where) for line in lines)
+    return tuple(tokens.expand_path(line.text, line.where) for line in lines)
 
 
 def _known_hosts_files(values: _Values, key: str, tokens: Tokens) -> tuple[str, ...]:
@@ -303,7 +303,7 @@ def _known_hosts_files(values: _Values, key: str, tokens: Tokens) -> tuple[str, 
 
 def _paths(values: _Values, key: str, tokens: Tokens) -> tuple[str, ...]:
     lines = values.get(key)
-    return tuple(tokens.in_path(word, lines[0].where) for word in lines[0].words) if lines else ()
+    return tuple(tokens.expand_path(word, lines[0].where) for word in lines[0].words) if lines else ()
 
 
 def _text(values: _Values, key: str) -> str:

@@ -203,7 +203,7 @@ class SshTransport(paramiko.Transport):
             raise explain_handshake_timeout(endpoint, what, self.sock)
         if isinstance(failure, paramiko.ssh_exception.IncompatiblePeer):
             raise HostError(endpoint.name, f"no SSH algorithm in common: {failure}")
-        if isinstance(self.sock, ProxySocket) and (why := self.sock.why_ended()):
+        if isinstance(self.sock, ProxySocket) and (why := self.sock.explain_end()):
             raise ConnectionLost(endpoint.name, why, TRY_PROXY)
         if not seen:
             message = f"port {endpoint.port} of {endpoint.address} does not speak SSH, or hung up at once"

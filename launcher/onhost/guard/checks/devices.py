@@ -15,7 +15,7 @@ HAS_BF16 = 8  # compute capability, the major number
 def wrong_devices(step: Step) -> Iterator[Violation]:
     """Report parameters that are on the CPU, or on the GPU of another rank."""
     planned = _planned_gpu(step.training.place)
-    devices = {p.device for p in step.trainable()}
+    devices = {p.device for p in step.list_trainable()}
     if planned is None or not devices:
         return
     if all(device.type == "cpu" for device in devices):
@@ -32,7 +32,7 @@ def wrong_devices(step: Step) -> Iterator[Violation]:
 def emulated_bf16(step: Step) -> Iterator[Violation]:
     """Report bf16 on an NVIDIA GPU that only emulates it."""
     torch = step.training.torch
-    trainable = step.trainable()
+    trainable = step.list_trainable()
     uses_bf16 = any(p.dtype is torch.bfloat16 for p in trainable) or read_mixed_precision() == "bf16"
     device = find_first_cuda(trainable)
     if not uses_bf16 or device is None or torch.version.hip is not None:

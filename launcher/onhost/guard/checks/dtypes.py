@@ -23,7 +23,7 @@ FIX_CAST = (
 def low_precision_parameters(step: Step) -> Iterator[Violation]:
     """Report trainable parameters in half precision (G1)."""
     torch = step.training.torch
-    trainable = step.trainable()
+    trainable = step.list_trainable()
     half = [p for p in trainable if p.dtype is torch.float16]
     if half:
         kills = _divides_by_zero(step)

@@ -27,7 +27,7 @@ class ScalerMonitor:
         self._skips_in_a_row = 0
         self._on_its_way: AsyncRead | None = None
 
-    def unscaling(self, scaler: Any, optimizer: Any) -> None:
+    def check_unscaling(self, scaler: Any, optimizer: Any) -> None:
         """Check the gradients that a scaler is about to unscale."""
         self._training.has_scaler = True
         if type(scaler).__name__ == "ShardedGradScaler":
@@ -36,17 +36,17 @@ class ScalerMonitor:
         for wrong in _cannot_be_unscaled(self._training.torch, optimizer):
             self._reporter.report(wrong, step)
 
-    def stepped(self, optimizer: Any, skipped: bool) -> None:  # noqa: FBT001 - through safely()
+    def count_step(self, optimizer: Any, skipped: bool) -> None:  # noqa: FBT001 - through safely()
         """Count a step that a scaler has performed or skipped."""
         optimizer = getattr(optimizer, "optimizer", optimizer)
         seen = self._training.record(optimizer)
         if _is_always_called(optimizer):
-            return  # `updated` sees the scale fall
+            return  # `read_scale` sees the scale fall
         if skipped:
             seen.tries += 1
         self._count(seen, skipped=skipped)
 
-    def updated(self, scaler: Any) -> None:
+    def read_scale(self, scaler: Any) -> None:
         """Read the scale: on the CPU at once, from a GPU when its copy is complete."""
         scale = getattr(scaler, "_scale", None)
         if scale is None or not getattr(scaler, "_enabled", False):

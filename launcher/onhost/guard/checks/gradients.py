@@ -10,7 +10,7 @@ from ..violation import Violation
 def missing_gradients(step: Step) -> Iterator[Violation]:
     """Report missing gradients: of some parameters after the first step, of all after the second."""
     # FSDP: parts that other ranks hold are empty in this rank.
-    trainable = [p for p in step.trainable() if p.numel()]
+    trainable = [p for p in step.list_trainable() if p.numel()]
     none = [p for p in trainable if p.grad is None]
     before, step.watched.without_gradient = step.watched.without_gradient, {id(p) for p in none}
     if not none:

@@ -67,7 +67,7 @@ class FiniteMonitor:
         self._send(self._judge_weights, optimizer, list(list_parameters(optimizer)))
         self._training.record(optimizer).values_budget.charge(began)
 
-    def lost(self, parameters: Iterable[Any]) -> list[Any]:
+    def find_lost(self, parameters: Iterable[Any]) -> list[Any]:
         """Return parameters that were finite once and are not any more; waits for the GPU."""
         torch = self._training.torch
         born_good = [p for p in parameters if id(p) not in self._born_bad]
@@ -122,7 +122,7 @@ class FiniteMonitor:
             seen.last_good = max(seen.last_good, step)
             return
         weights = list(list_parameters(optimizer))
-        bad = self.lost(weights)
+        bad = self.find_lost(weights)
         if not bad:
             return  # the sum overflowed, the weights did not
         self._evidence.record_bad("weights", step)

@@ -37,7 +37,7 @@ def mismatched_peers(step: Step) -> Iterator[Violation]:
 def _facts(step: Step) -> dict[str, Any]:
     training = step.training
     torch = training.torch
-    trainable = step.trainable()
+    trainable = step.list_trainable()
     device = find_first_cuda(trainable)
     facts: dict[str, Any] = {
         "dtypes": count_values(p.dtype for p in trainable),

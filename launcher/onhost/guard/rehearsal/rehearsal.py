@@ -49,7 +49,7 @@ class Rehearsal:
         if not math.isfinite(number):
             self._non_finite.add(quantity)
 
-    def before_step(self, optimizer: Any) -> None:
+    def record_gradients(self, optimizer: Any) -> None:
         """Record the parameters that have a gradient."""
         if not any(each is optimizer for each in self._optimizers):
             self._optimizers.append(optimizer)
@@ -57,12 +57,12 @@ class Rehearsal:
         self._with_gradient.update(id(p) for p in found)
         self._gradient_dtypes = count_values(p.grad.dtype for p in found)
 
-    def stepped(self, seen: WatchedOptimizer) -> None:
+    def count_step(self, seen: WatchedOptimizer) -> None:
         """Count a step, performed or skipped; end after the last one, unless Trainer has yet to evaluate."""
         steps = self._steps
         steps.count(seen)
-        if steps.after_first() == 0:
-            self._samples.first_step_ended()
+        if steps.count_after_first() == 0:
+            self._samples.end_first_step()
         if steps.are_done() and not steps.trainer_ends_them:
             steps.end()
 
@@ -86,11 +86,11 @@ class Rehearsal:
             "finite": {
                 "loss": None if not self._losses else "loss" not in self._non_finite,
                 "gradients": not {"gradients", "gradient norm"} & set(evidence.first_bad),
-                "weights": not values.lost(trained),
+                "weights": not values.find_lost(trained),
             },
             **self._steps.median(),
             "events": self._steps.events,
-            "samples_per_step_here": self._samples.per_step(self._steps.after_first()),
+            "samples_per_step_here": self._samples.count_per_step(self._steps.count_after_first()),
             **self._trainer.values,
         }
         training.tools.report("rehearsal", **measured)
@@ -141,11 +141,11 @@ class SampleCounter:
 
         base.__next__ = functools.update_wrapper(following, original)
 
-    def first_step_ended(self) -> None:
+    def end_first_step(self) -> None:
         """Start the count: samples of the first step were loaded during warm-up."""
         self._given_before = dict(self._given)
 
-    def per_step(self, steps: int) -> float | None:
+    def count_per_step(self, steps: int) -> float | None:
         """Return the training samples per step over the last `steps`, None when no DataLoader was seen."""
         given = [count - self._given_before.get(key, 0) for key, count in self._given.items()]
         return max(given) / steps if steps > 0 and given and max(given) > 0 else None

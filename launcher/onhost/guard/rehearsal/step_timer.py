@@ -36,7 +36,7 @@ class StepTimer:
         """Record the first evaluation or save."""
         self.events.setdefault(event, round(time.monotonic() - self._times[0], 3))
 
-    def after_first(self) -> int:
+    def count_after_first(self) -> int:
         """Return the number of steps that have ended since the first one."""
         return len(self._times) - 2
 

@@ -72,7 +72,7 @@ class RankTable:
         self.codes[known.rank] = code
         return EndedRank(known.rank, pid, code)
 
-    def unseen(self) -> list[int]:
+    def list_unseen(self) -> list[int]:
         """Return the ranks whose exit codes are unknown."""
         return [rank for rank, code in self.codes.items() if code is None]
 

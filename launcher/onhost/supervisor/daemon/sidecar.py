@@ -48,7 +48,7 @@ class Sidecar:
         """Kill the process, even if it hangs in a driver; a process in that state is not waited for."""
         send_signal(self.pid, self._ticks, signal.SIGKILL)
 
-    def child_ended(self, pid: int, code: int, *, as_it_should: bool) -> None:
+    def handle_child_end(self, pid: int, code: int, *, as_it_should: bool) -> None:
         """Handle the exit of a child, which may be this one."""
         if pid != self.pid:
             return

@@ -153,7 +153,7 @@ class Supervisor:
         if now < self._next_kills and not at_once:
             return
         self._next_kills = now + KILLS_EVERY_S
-        if count := self._kills.more():
+        if count := self._kills.count_new():
             self._run.emit("oom", count=count, scope=self._kills.scope, limit=self._kills.limit())
 
     def _see_ended_ranks(self) -> None:
@@ -178,8 +178,8 @@ class Supervisor:
             self._read_events()  # it may be a rank itself that has ended before its first event was read
         if pid in self._ranks.living:  # its launcher is gone, and it ended between two polls
             self._rank_ended(self._ranks.drop(pid, code))
-        self._hang.dumper.child_ended(pid, code, as_it_should=code == 0)
-        self._gauge.child_ended(pid, code, as_it_should=self._ending.started)
+        self._hang.dumper.handle_child_end(pid, code, as_it_should=code == 0)
+        self._gauge.handle_child_end(pid, code, as_it_should=self._ending.started)
         if pid == self._launcher.pid:
             self._see_ended_ranks()  # those that it has reaped, or left to us, since we looked
             self._launcher_ended(code)
@@ -188,7 +188,7 @@ class Supervisor:
         self._see_kills(at_once=True)
         self._launcher.code = code
         known = self._kills.is_known()
-        said = read_logged_codes(self._run.dir, self._ranks.unseen()) if code else {}
+        said = read_logged_codes(self._run.dir, self._ranks.list_unseen()) if code else {}
         for rank, its_code in said.items():
             self._ranks.codes[rank] = its_code
             stopping = self._ending.started
