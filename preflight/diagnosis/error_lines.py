@@ -31,7 +31,10 @@ _ENDS = re.compile(
     rf"{_LACKING}.{{0,300}}(?:\b(?:[Ee]xiting|[Qq]uitting)\b(?=\W*$|[.,;:!]| ?\(| (?:now|with|immediately|gracefully|because|as|due|(?:the )?(?:program|script|job|run|process|training))\b)|(?<=[.;,:] )[Ee]xit(?=\W*$)|\b(?:[Aa]borting|[Gg]iving up)\b(?! (?:the )?(?:loop|epoch|early)))|\b(?:[Ee]xiting|[Aa]borting)(?::| because\b| as\b).{{0,300}}{_LACKING}"
     r"|\b(?:ERROR|FATAL|CRITICAL|\[error\])(?=\W).{0,300}[,;:.-] ?(?:[Ss]topping|[Aa]borting|[Ee]xiting|[Qq]uitting|[Tt]erminating|[Gg]iving up)(?: (?:the )?(?:training|run|job|now))?\W*$"
 )
-# Levels of libraries that continue behind them.
+# What Perl prints as it dies, and where it only warns.
+_DIES = re.compile(
+    r"(?!Use of uninitialized|.{1,100}(?:isn't numeric|redefined|masks earlier)).{1,300} at \S{1,200}\.p[lm] line \d+(?:, <\w+> line \d+)?\.$"
+)
 # Verbs and states of what was not done.
 _BY_WORDS = re.compile(
     r"\b(?:[Ff]ailed (?:to|with|because|due)|FAILED|[Cc]ould ?n[o']t|[Cc]an(?:no|')t|[Uu]nable to|[Tt]imed out|No such|[Nn]ot found|[Uu]nrecognized|[Rr]efused|[Dd]enied|[Aa]borted|[Aa]borting"
@@ -97,7 +100,7 @@ def find_error_lines(
             or (_GIVES_UP.match(line.text) and not course.made_steps() and not says_instead(line.text))
         ]
     leveled = [line for line in said if _is_leveled(line.text)]
-    line = next(iter(leveled or (() if found else said)), None)
+    line = next(iter(leveled or (() if found else said or _find_end(lines, course, failed=failed))), None)
     if line is None:
         return []
     row = find_first_match(line.text)
@@ -111,6 +114,15 @@ def find_error_lines(
     return [Candidate.shown_by([line], CausalDepth.GENERAL, (SAID_CODE, UNKNOWN), "possible", words)]
 
 
+def _find_end(lines: Sequence[Line], course: RunProgress, *, failed: bool) -> Sequence[Line]:
+    """Return the last line that shows that a run failed, where it is no code and known to no row."""
+    return [
+        each
+        for each in course.failing[-1:]
+        if failed and not (_EMPTY.search(each.text) or is_quoted(lines, each) or find_first_match(each.text))
+    ]
+
+
 def _is_of_srun(found: Candidate) -> bool:
     """Whether all that stopped a run are words of srun, which does not say what made it do so."""
     return found.cause.code == _STOPPED and all(at.text.startswith("srun: ") for at in found.cause.evidence)
@@ -119,7 +131,9 @@ def _is_of_srun(found: Candidate) -> bool:
 def _says_more(lines: Sequence[Line], line: Line) -> bool:
     """Whether a line reports an error, and not only that another process had one."""
     text = line.text[: 4 * _MOST_SHOWN]
-    if not (_is_leveled(text) or _BY_WORDS.search(text) or _ENDS.search(text)) or _EMPTY.search(text):
+    if not (
+        _is_leveled(text) or _BY_WORDS.search(text) or _ENDS.search(text) or _DIES.match(text)
+    ) or _EMPTY.search(text):
         return False
     if (
         (is_warning_line(text) and not _ENDS.search(text))
@@ -162,6 +176,7 @@ def _ending(said: Sequence[Line], last: Sequence[int]) -> list[Line]:
         and (
             _BY_LEVEL.search(line.text)
             or _ENDS.search(line.text)
+            or (line.order in last[-1:] and _DIES.match(line.text))
             or (
                 line.order in last[-2:]
                 and (_LAST_WORDS.search(line.text) or _NOTHING_TO_READ.search(line.text))

@@ -65,6 +65,13 @@ _POST = 'INFO:     10.0.0.3:4 - "POST /v1/completions HTTP/1.1" {}\n'
             ),
             "S11",
         ),
+        (_ROW.format("Evicted", 0), "S96"),
+        ("Submitting\ncommand terminated with exit code 100\n", "S119"),  # the failing line itself
+        ("stage 1\nusage: run.pl log-file command at utils/run.pl line 26.\n", "S119"),
+        (
+            "(autoscaler +1m2s) Error: No available node types can fulfill resource request {'GPU': 8.0}.\n",
+            "S31",
+        ),
         (_KEY_ERROR.format("<module>") + "Command exited with return code 0\n", "S00"),
         (_RUNS + _KEY_ERROR.format("<module>") + "continuing without plots\nTraining finished\n", "S00"),
     ],
@@ -98,6 +105,8 @@ def test_a_service_says_how_a_run_failed(log: str, code: str) -> None:
         "".join(f"fold {n}/5 Error 1{n} 0.03\n" for n in range(1, 6)),
         "Epoch 1 COMPLETED 2:31\nTraining COMPLETED 12:45\ngame 1 FAILED 3:5\n",
         _LEVELED.format(1, "ERROR", "no flash-attn, will use sdpa") + _LEVELED.format(2, "INFO", "loaded"),
+        _ROW.format("Evicted", 0) + _ROW.format("Running", 0),
+        "odd number of lines at tools/score.pl line 112.\nBLEU = 31.2\n",
         "episode 12: Task failed.\nepisode 13: Task succeeded.\nepisode 14: Task failed.\nsuccess: 0.33\n",
         "fitting law 3\n[fit budget 180s exceeded; using best-so-far params (loss=inf)]\n",
     ],

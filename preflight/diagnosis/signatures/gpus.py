@@ -23,7 +23,7 @@ ROWS: tuple[Signature, ...] = (
               r"|Attempting to deserialize object on CUDA device \d+|Requested GPUs?:? ?\[?[\d, ]+\]? but only|You requested (?:gpu|GPUs):|Tried to use device \d+ but only|No slot '\d+' specified on host|is greater than the number of GPUs"
               r"|Number of devices \d+ must be >= the product of mesh_shape|[Bb]ut your machine only has: \[(?!\])|is less than the (?:requested|required) number of (?:GPUs|processes)"
               r"|(?:nproc|num_gpus|n_gpus?|--gpus)\S{0,20} .{0,40}(?:exceeds|greater than|more than) .{0,40}(?:available|visible)"
-              r"|[Ii]nvalid CUDA 'device=|Invalid CUDA_VISIBLE_DEVICES|Total available GPUs [\d.]+ is less than|[Cc]annot provide a placement group requiring |device_index out of range|AssertionError: +assert .{0,60}device_count\(\)",
+              r"|[Ii]nvalid CUDA 'device=|Invalid CUDA_VISIBLE_DEVICES|Total available GPUs [\d.]+ is less than|[Cc]annot provide a placement group requiring |No available node types can fulfill resource request |device_index out of range|AssertionError: +assert .{0,60}device_count\(\)",
               "a rank asked for a GPU that it cannot see: more ranks than GPUs, CUDA_VISIBLE_DEVICES, or a fixed cuda:N",
               "as many ranks as visible GPUs (torchrun --nproc_per_node gpu; gpulaunch run counts them), and the device from LOCAL_RANK (accelerator.device) instead of a fixed cuda:N", "known"),
     Signature("S53", "nccl-duplicate-gpu", ROOT, r"[Dd]uplicate GPUs? (?:detected|in use|found)|both on (?:CUDA|HIP) device [0-9a-f]|[Rr]anks? .{0,40}both (?:use|using|on) (?:the same )?(?:GPU|device)|must be on distinct (?:GPU|CUDA) devices|[Mm]ultiple [Rr]anks? .{0,40}(?:on|using)"
