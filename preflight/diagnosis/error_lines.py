@@ -115,7 +115,7 @@ def find_error_lines(
 
 
 def _find_end(lines: Sequence[Line], course: RunProgress, *, failed: bool) -> Sequence[Line]:
-    """Return the last line that shows that a run failed, where it is no code and known to no row."""
+    """Return the last line that shows that a run failed, where it shows no code and no row knows it."""
     return [
         each
         for each in course.failing[-1:]

@@ -38,23 +38,20 @@ def _find_before_start(lines: Sequence[Line]) -> list[int]:
         elif found := _EVENT.match(line.text):
             events.append((line, found, named[0] if named else described))
     over = []
-    for place, (line, found, pod) in enumerate(events):
-        behind = [each for each in events[place + 1 :] if each[2] == pod]
-        of_start = found["reason"] != "Failed" or _OF_PULL.search(line.text)
-        if found["type"] == "Normal" or found["reason"] not in _BEFORE_START or not of_start:
-            continue
-        image = _IMAGE.search(line.text)
-        last = max((each.order for each, event, _ in behind if event["type"] == "Warning"), default=-1)
-        pulled = image is None or any(
-            event["reason"] == "Pulled" and image[1] in _IMAGE.findall(each.text) for each, event, _ in behind
-        )
-        if pulled and any(
-            event["reason"] == "Started"
-            and each.order > last
-            and _read_age(each.text) <= _read_age(line.text)
-            for each, event, _ in behind
-        ):
-            over.append(line.order)
+    ages: dict[str, int] = {}  # the least of a pod's starts behind which nothing warns
+    warned, pulled = set[str](), set[tuple[str, str]]()
+    for line, found, pod in reversed(events):
+        image, age = _IMAGE.search(line.text), _read_age(line.text)
+        if found["reason"] == "Pulled" and image:
+            pulled.add((pod, image[1]))
+        elif found["reason"] == "Started" and pod not in warned:
+            ages[pod] = min(age, ages.get(pod, age))
+        elif found["type"] == "Warning":
+            warned.add(pod)
+            of_start = found["reason"] != "Failed" or _OF_PULL.search(line.text)
+            known = image is None or (pod, image[1]) in pulled
+            if found["reason"] in _BEFORE_START and of_start and known and ages.get(pod, age + 1) <= age:
+                over.append(line.order)
     return over
 
 
