@@ -90,7 +90,7 @@ def _note_open(it: Interpreter, node: ast.If, taken: State) -> None:
 
 
 _BY_FIRST = (RANK_0, OTHER_RANKS)
-_LEAVES = (ast.Return, ast.Continue, ast.Break)
+_LEAVES = (ast.Return, ast.Continue, ast.Break, ast.Expr)  # of a call that ends the process
 
 
 def _says_who_goes_on(test: ast.expr, value: Value, there: str, elsewhere: str) -> bool:

@@ -93,7 +93,8 @@ def _removes(what: str) -> CallModel:
     """Return the model of a function that stops where another rank has removed, or moved, that before."""
 
     def model(it: Interpreter, call: Call) -> Value:
-        if as_bool(call.get("ignore_errors", 1 if what == "tree" else None) or FALSE) is False:
+        handled = call.get("onerror", 2) or call.get("onexc") or call.get("ignore_errors", 1) or FALSE
+        if what != "tree" or as_bool(handled) is False:
             note_write(it, call, call.get("path", 0) or call.get("src"), what, opened=True)
         return NONE
 

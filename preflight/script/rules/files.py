@@ -37,7 +37,7 @@ from preflight.script.syntax_trees import ByKind, walk
 _OF_RANK_0 = r"writer|logger|tracker|verbose|wandb|\brun\b|progress|\bbar\b|saves|should_save"
 """Names in conditions that scripts make on rank 0 only."""
 _EXISTS = r"(?i)exists|is_?dir|is_?file"
-_EXITS = re.compile(r"\b_?exit\(|\babort\(")
+_ENDS = re.compile(r"^raise\b|\b_?exit\(|\babort\(")
 _OF_PATHS = re.compile(r"path|file|dest|out", re.IGNORECASE)
 _FIRST_RANK = {
     "accelerator": ("is_main_process", "PartialState().is_main_process"),
@@ -135,7 +135,7 @@ def _of_all(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     level = Level.WARNING
     if _is_of_an_item(it, event.call.node):
         level, message = Level.INFO, f"{message}, unless each has items of its own"
-    elif any(map(_ends_run, _branches_around(it, event.call.node))):
+    elif _is_of_a_failure(it, event.call.node):
         level, message = Level.INFO, f"{message}, where all fail"
     elif event.what == "result" and any(as_text(item) is None for item in list_values(event.values["path"])):
         level, message = Level.INFO, f"{message}, unless the path does"  # of weights it seldom does
@@ -185,14 +185,14 @@ def tests_around(it: Interpreter, node: ast.Call) -> Iterator[ast.expr | None]:
         if each.body[0].lineno <= node.lineno <= (each.end_lineno or 0):
             if not isinstance(each, ast.Try):
                 yield each.test
-            elif any(map(_catches_files, each.handlers)):
+            elif any(map(catches_files, each.handlers)):
                 yield None
 
 
-def _catches_files(handler: ast.ExceptHandler) -> bool:
-    """Whether a handler is reached where a folder or file exists: not one of a KeyboardInterrupt."""
+def catches_files(handler: ast.ExceptHandler) -> bool:
+    """Whether a handler is reached where a folder or file exists, or no run does: not an interrupt's."""
     named = ast.unparse(handler.type) if handler.type else "Exception"
-    return re.search(r"Exception|OSError|IOError|FileExists|FileNotFound|Environment", named) is not None
+    return re.search(r"Exception|(?:OS|IO|Environment)Error|File(?:Exists|NotFound)|wandb", named) is not None
 
 
 def _is_of_rank_0(it: Interpreter, test: ast.expr) -> bool:
@@ -219,20 +219,11 @@ def _may_differ(value: Value) -> bool:
     return any(isinstance(item, (RankValue, Unknown)) or item in may_be for item in list_values(value))
 
 
-def _branches_around(it: Interpreter, node: ast.Call) -> Iterator[list[ast.stmt]]:
-    """Yield the branches that hold a call, in the function around it."""
-    for each in it.nodes:
-        for body in (each.body, each.orelse) if isinstance(each, ast.If) else ():
-            if body and body[0].lineno <= node.lineno <= (body[-1].end_lineno or 0):
-                yield body
-
-
-def _ends_run(body: list[ast.stmt]) -> bool:
-    """Whether a branch ends by an exception or exit: what it writes, the rank writes that fails."""
-    last = body[-1]
-    return isinstance(last, ast.Raise) or (
-        isinstance(last, ast.Expr) and bool(_EXITS.search(ast.unparse(last)))
-    )
+def _is_of_a_failure(it: Interpreter, node: ast.Call) -> bool:
+    """Whether a branch around a call ends by an exception or exit: the rank writes that fails."""
+    bodies = [body for each in it.of_kinds(ast.If) for body in (each.body, each.orelse) if body]
+    around = (body[-1] for body in bodies if body[0].lineno <= node.lineno <= (body[-1].end_lineno or 0))
+    return any(isinstance(last, (ast.Raise, ast.Expr)) and _ENDS.search(ast.unparse(last)) for last in around)
 
 
 def _is_of_an_item(it: Interpreter, node: ast.Call) -> bool:

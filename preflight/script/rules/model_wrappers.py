@@ -309,8 +309,8 @@ def own_shards_for_all(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
         given = event.values.get("models", NONE)
         asked = any(_ASKS_WRAPPER.search(ast.unparse(test)) for test in it.tests)
         clipped = given.items if isinstance(given, Seq) and event.call else ()
-        sharded = any(it.attr(model, "gathers") == TRUE for model in clipped if isinstance(model, Ref))
-        if sharded and not asked and event.call and "norm" in get_last_name(event.call.node):
+        sharded = all(isinstance(model, Ref) and it.attr(model, "gathers") == TRUE for model in clipped)
+        if clipped and sharded and not asked and event.call and "norm" in get_last_name(event.call.node):
             message = "this clips by the norm of the rank's own shards only, another on each rank"
             fix = "clip_grad_norm_(...) of the FullyShardedDataParallel model itself"
             yield RuleHit(event.place, message, fix, Level.WARNING)

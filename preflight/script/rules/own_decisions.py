@@ -179,7 +179,8 @@ def _measures(
             if value is None or each not in target or node in parts:
                 continue
             nodes = walk(value)
-            if any(map(_ALIKE.search, list_names(nodes))) or is_agreed_in(it, nodes):
+            given = (_list_returned_calls(it, part.func) for part in nodes if type(part) is ast.Call)
+            if any(map(_ALIKE.search, list_names(nodes))) or is_agreed_in(it, nodes) or None in given:
                 return []
             parts.append(node)
             names += list_number_names(value)
@@ -202,19 +203,23 @@ def _stored_by(nodes: Sequence[ast.AST]) -> dict[int, tuple[list[str], ast.expr 
 
 def _is_model(it: Interpreter, func: ast.expr, depth: int = 2) -> bool:
     """Whether what is called is a model, or a function of the script that gives what a model gave."""
-    own = it.functions_named([get_last_name(func)]) if depth else []
+    calls = _list_returned_calls(it, func) if depth else ()
     while isinstance(func, ast.Attribute):
         if it.kind(it.evaluate(func)) in ("model", "engine"):
             return True
         func = func.value
     if isinstance(func, ast.Name) and it.kind(it.evaluate(func)) in ("model", "engine"):
         return True
-    calls = it.sources.parser.find(_list_returned_calls, own[0]) if len(own) == 1 else ()
-    return any(_is_model(it, call.func, depth - 1) for call in calls)
+    return any(_is_model(it, call.func, depth - 1) for call in calls or ())
 
 
-def _list_returned_calls(nodes: Sequence[ast.AST]) -> list[ast.Call]:
-    """Return the calls that make the one value that a function returns."""
+def _list_returned_calls(it: Interpreter, func: ast.expr) -> list[ast.Call] | None:
+    """Return the calls that make the one value of a function of the script, None where all ranks have one."""
+    own = it.functions_named([get_last_name(func)])
+    return it.sources.parser.find(_find_returned_calls, own[0]) if len(own) == 1 else []
+
+
+def _find_returned_calls(nodes: Sequence[ast.AST]) -> list[ast.Call] | None:
     stores = list_stores(nodes)
     pending = [node.value for node in nodes if type(node) is ast.Return and node.value]
     if len(pending) != 1 or isinstance(pending[0], ast.Tuple):
@@ -223,7 +228,7 @@ def _list_returned_calls(nodes: Sequence[ast.AST]) -> list[ast.Call]:
     for expr in pending:  # which grows
         parts = walk(expr)
         if any(map(_ALIKE.search, list_names(parts))):
-            return []
+            return None
         calls += [part for part in parts if type(part) is ast.Call]
         names = [name for name in list_number_names(expr) if name not in seen]
         seen.update(names)

@@ -82,10 +82,18 @@ def _emptied_in_each_turn(it: Interpreter, event: ScriptEvent, optimizer: Ref) -
     turns = [part for test in it.tests for part in walk(test) if type(part) is ast.BinOp]
     some = [part.right for part in turns if type(part.op) is ast.Mod]
     inside = place.path == loop.place.path == event.place.path and loop.place.line < place.line
-    if inside and len(some) == 1 and it.evaluate(some[0]) != Const(1):
+    if not inside or len(some) != 1 or it.evaluate(some[0]) == Const(1):
+        return
+    parts = ast.unparse(some[0])  # of which a sum is made: other optimizers may have the other turns
+    text = "\n".join(it.source.lines[loop.place.line - 1 : max(place.line, event.place.line)])
+    sums = _SUMS.search(parts) or re.search(rf"/=? *\(?{re.escape(parts)}\b", text)
+    if sums and not re.search(r"\.grad\b", text) and it.attr(optimizer, "prepared") != TRUE:
         message = "this drops the gradients of each turn, and some turns only make a step"
         fix = "zero_grad() behind step(), under its condition"
         yield RuleHit(place, message, fix, Level.WARNING, (event.place,))
+
+
+_SUMS = re.compile(r"(?i)accum|micro|grad_?acc|parts")
 
 
 _STEPS = "steps without zero_grad"

@@ -25,7 +25,14 @@ class Trainer:
             wandb.log({"loss": loss.item()}, step=step)  # expect: R416 error
 
 
-dist.init_process_group("nccl")
-torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-Trainer(dist.get_rank()).fit()
+def main():
+    dist.init_process_group("nccl")
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    try:
+        Trainer(dist.get_rank()).fit()
+    except KeyboardInterrupt:
+        print("stopped")
+
+
+main()
 # target: capability=8.0 processes=4

@@ -30,6 +30,24 @@ for step, (x, y) in enumerate(batches):  # of as many parts as there are
         print(step)
     optimizer.step()
     optimizer.zero_grad()
+for step, (x, y) in enumerate(batches):  # each optimizer has turns of its own
+    optimizer.zero_grad()
+    of_critic.zero_grad()
+    (model(x) * critic(x)).sum().backward()
+    if step % 2 == 0:
+        optimizer.step()
+    else:
+        of_critic.step()
+sums = [torch.zeros_like(each) for each in model.parameters()]
+for step, (x, y) in enumerate(batches):  # a sum of the script's own
+    optimizer.zero_grad()
+    (model(x).sum() / 8).backward()
+    for kept, each in zip(sums, model.parameters()):
+        kept += each.grad
+    if (step + 1) % 8 == 0:
+        for kept, each in zip(sums, model.parameters()):
+            each.grad = kept.clone()
+        optimizer.step()
 for step, (x, y) in enumerate(batches):  # each turn by default
     optimizer.zero_grad()
     model(x).sum().backward()

@@ -28,12 +28,22 @@ class Trainer:
         self.steps += 1
         return self.steps >= 1000
 
+    def _loss(self, x, y):
+        return torch.nn.functional.mse_loss(self.model(x.cuda()), y.cuda())
+
+    def _backward(self, loss):
+        loss.backward()
+        return torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+
     def fit(self):
         for epoch in range(10):
             self.sampler.set_epoch(epoch)
             for x, y in self.loader:
                 mean = self._mean_loss(x, y)
                 if mean > 100:
+                    continue
+                size = self._backward(self._loss(x, y))
+                if not torch.isfinite(size):
                     continue
                 done = self._step(x, y)
                 if done:
