@@ -183,7 +183,7 @@ def _refuse_lone(script: Path) -> None:
         source = sources.add(script.as_posix(), read_source(script.as_posix()) or "")
     except (SyntaxError, ValueError, RecursionError):
         return  # preflight reports it, which reads it too
-    modules = sources.own_modules(source)
+    modules = sources.list_own_modules(source)
     if not modules:
         return
     raise BadInput(

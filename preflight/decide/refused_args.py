@@ -71,7 +71,7 @@ def find_refused_args(parser: ScriptParser, args: Sequence[str]) -> tuple[Refuse
     if _count_open(parser) > _MOST_OPEN:
         return ()
     try:
-        return _Verdict(parser, args).refused()
+        return _Verdict(parser, args).list_refused()
     except (_Ended, AttributeError, TypeError, ValueError, RecursionError, argparse.ArgumentError):
         return ()  # help; or a parser that argparse itself would not build
 
@@ -102,7 +102,7 @@ class _Verdict:
         self._names = {_name_in_errors(item): item for item in parser.arguments}
         self._counts_vary = _count_open(parser) > 0
 
-    def refused(self) -> tuple[RefusedArgument, ...]:
+    def list_refused(self) -> tuple[RefusedArgument, ...]:
         """Return all that argparse says of the words, and what it would say once that is repaired.
 
         Raises what argparse does of a parser that it does not build, and _Ended.

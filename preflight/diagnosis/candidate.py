@@ -73,7 +73,7 @@ class Candidate:
         cause = Cause(*kind, confidence, *words, found, location, at.rank, at.host, command)
         return cls(cause, depth, warning_only=False, first=at)
 
-    def possibly(self, depth: CausalDepth, *, warning_only: bool | None = None) -> Self:
+    def as_possible(self, depth: CausalDepth, *, warning_only: bool | None = None) -> Self:
         """Return it as possible only, at another depth, and where given as what only lines that warn say."""
         soft = self.warning_only if warning_only is None else warning_only
         return replace(self, cause=replace(self.cause, confidence="possible"), depth=depth, warning_only=soft)

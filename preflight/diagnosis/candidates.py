@@ -64,7 +64,7 @@ def list_candidates(
 ) -> list[Candidate]:
     """Return everything the log accuses, unordered; nothing when the run plainly continued to its end."""
     last = max((line.order for line in course.failing), default=-1)
-    continued = bool(course.failing) and course.continued(last)
+    continued = bool(course.failing) and course.has_continued(last)
     raised = [each for each in raised if each.line.order >= course.start and not continued]
     chains = group_chains(raised)
     start = last + 1 if continued else course.start
@@ -72,13 +72,13 @@ def list_candidates(
     hits = _messages(hits, raised, course)
     hits = _not_continued(_not_overtaken(hits, chains), course)
     told = bool(raised) and raised[-1].name == _TELLS_OF_OTHERS
-    dead = [hit for hit in hits if told or not course.moved(hit.line.order, last)]
+    dead = [hit for hit in hits if told or not course.has_moved(hit.line.order, last)]
     open_ends = [
         chain
         for chain in chains
-        if (told or not course.moved(chain[-1].line.order, last))
+        if (told or not course.has_moved(chain[-1].line.order, last))
         and not (chain[0].reported and _was_only_logged(chain[0], course))
-        and not (chain[-1].bare and course.outlived_words(chain[-1].line, ()))
+        and not (chain[-1].bare and course.has_outlived_words(chain[-1].line, ()))
     ]
     own = [_for_want_of_cuda(each, dead) for each in find_user_exceptions(open_ends, hits, course)]
     found = [
@@ -91,8 +91,8 @@ def list_candidates(
             each
             for each in found
             if _is_failure_alone(each, len(course.lines) - 2)
-            and not course.continued(each.first.order)
-            and not course.outlived(each.first, _MANY_STEPS)
+            and not course.has_continued(each.first.order)
+            and not course.has_outlived(each.first, _MANY_STEPS)
             and not _is_only_named(each, course)
         ] or waiting
     anchored = {
@@ -104,7 +104,7 @@ def list_candidates(
         each
         for each in found
         if not any((at.source, at.line, at.text) in shown for at in each.cause.evidence)
-        and not (_SSH.match(each.first.text) and not course.made_steps(each.first.order))
+        and not (_SSH.match(each.first.text) and not course.has_made_steps(each.first.order))
     ]
     others = [*found, *own]
     found = [_unanchored(each, others, anchored) if each in plain else each for each in found]
@@ -217,8 +217,8 @@ def _not_continued(hits: Sequence[SignatureHit], course: RunProgress) -> list[Si
     the shell took for a command.
     """
     lines = course.lines
-    hits = [hit for hit in hits if hit.row.code not in _UNSTARTED or not course.stepped(hit.line)]
-    hits = [hit for hit in hits if not course.stopped_when_done(hit.line, hit.row)]
+    hits = [hit for hit in hits if hit.row.code not in _UNSTARTED or not course.has_stepped(hit.line)]
+    hits = [hit for hit in hits if not course.was_stopped_when_done(hit.line, hit.row)]
     absent = [hit.line.order for hit in hits if _NO_MODULE.match(hit.line.text)]
     if absent and (not course.failing or course.failing[-1].order <= absent[-1]):
         worked = any(FULL_BAR.search(line.text) for line in lines[absent[-1] :])  # a program, without it
@@ -265,7 +265,7 @@ def _unanchored(candidate: Candidate, others: Sequence[Candidate], anchored: Col
         depth = CausalDepth.GENERAL
     else:
         return candidate
-    return candidate.possibly(depth, warning_only=True)
+    return candidate.as_possible(depth, warning_only=True)
 
 
 def _for_want_of_cuda(candidate: Candidate, hits: Sequence[SignatureHit]) -> Candidate:
@@ -282,7 +282,7 @@ def _for_want_of_cuda(candidate: Candidate, hits: Sequence[SignatureHit]) -> Can
         for hit in hits
     ):
         return candidate
-    return candidate.possibly(CausalDepth.VICTIM)
+    return candidate.as_possible(CausalDepth.VICTIM)
 
 
 def _behind_an_end(candidate: Candidate, others: Sequence[Candidate], framed: Collection[int]) -> Candidate:
@@ -293,7 +293,7 @@ def _behind_an_end(candidate: Candidate, others: Sequence[Candidate], framed: Co
         and first.order not in framed
         and any(each.cause.confidence != "possible" and each.first.order > first.order for each in others)
     ):
-        return candidate.possibly(CausalDepth.VICTIM, warning_only=True)
+        return candidate.as_possible(CausalDepth.VICTIM, warning_only=True)
     if not candidate.warning_only or candidate.depth is not CausalDepth.ROOT:
         return candidate
     ended = any(each.depth is CausalDepth.ENDING and not each.warning_only for each in others)
@@ -302,7 +302,7 @@ def _behind_an_end(candidate: Candidate, others: Sequence[Candidate], framed: Co
 
 def _is_only_named(candidate: Candidate, course: RunProgress) -> bool:
     row = find_signature(candidate.cause.code)
-    return row is not None and course.outlived_words(candidate.first, row.alternatives)
+    return row is not None and course.has_outlived_words(candidate.first, row.alternatives)
 
 
 def _was_only_logged(raised: ParsedException, course: RunProgress) -> bool:
@@ -310,7 +310,7 @@ def _was_only_logged(raised: ParsedException, course: RunProgress) -> bool:
     order = raised.line.order
     at_end = order >= len(course.lines) - _CUT
     failed = any(line.order > order for line in course.failing)
-    return course.continued(order) or not (at_end or failed)
+    return course.has_continued(order) or not (at_end or failed)
 
 
 def _by_code(
@@ -359,7 +359,7 @@ def _waiting(
     ended = len(course.lines) - _SHORT_END
     last = {hit.row.code for hit in hits if hit.line.order >= ended}
     return [
-        each.possibly(each.depth)
+        each.as_possible(each.depth)
         for each in found
         if each.cause.slug in _TRIED_AGAIN
         and each.cause.code in last

@@ -65,25 +65,25 @@ def doubt_causes(
     Others or the run's end may contradict one; or its process outlived it, or it says too little. What a
     thread raised long before the run's end ranks behind what ended it.
     """
-    ended_well = not course.launcher_failed() and any(
+    ended_well = not course.has_launcher_failed() and any(
         _ENDED_WELL.search(line.text) or (line.order in course.done and TESTS_PASSED.match(line.text))
         for line in course.lines[-_END:]
     )
-    ended_well |= any(map(course.outlived, course.failing[-1:]))
+    ended_well |= any(map(course.has_outlived, course.failing[-1:]))
     outlived = _raised_before_others(found, raised)
     framed = {each.line.order for each in raised if not each.bare}
     stopped = any(course.ends_job(line.order) for line in course.failing[-1:])
-    found = [each.possibly(each.depth) if _may_be_shown(each, course) else each for each in found]
+    found = [each.as_possible(each.depth) if _may_be_shown(each, course) else each for each in found]
     doubted = [
         replace(_as_likely(each), depth=max(each.depth, CausalDepth.GENERAL))
         if IN_THREAD in course.heading(each.first)
-        and course.turned(each.first, _TURNS, len(course.lines), alike=True)
+        and course.has_turned(each.first, _TURNS, len(course.lines), alike=True)
         else _as_likely(each)
         if ended_well
         or each.first.order in outlived
-        or course.outlived(each.first)
-        or (stopped and course.turned(each.first, _TURNS, len(course.lines), alike=True))
-        or (course.was_done(each.first) and course.caught(each.first))
+        or course.has_outlived(each.first)
+        or (stopped and course.has_turned(each.first, _TURNS, len(course.lines), alike=True))
+        or (course.was_done(each.first) and course.was_caught(each.first))
         or _says_too_little(each)
         or _is_thrown_behind(each, raised, course)
         or _began_anew(each.first, course)
@@ -113,8 +113,8 @@ def _may_be_shown(candidate: Candidate, course: RunProgress) -> bool:
     """Whether a cause may be data or handled: no process ended by it, and its own printed an outcome last."""
     row, first = find_signature(candidate.cause.code), candidate.first
     words = row.alternatives if row is not None else ()
-    ended = course.ended_script(first) or course.heading(first).startswith("Process ")
-    if ended or course.launcher_failed(first.order + 1) or says_ended(first.text, words):
+    ended = course.ends_script(first) or course.heading(first).startswith("Process ")
+    if ended or course.has_launcher_failed(first.order + 1) or says_ended(first.text, words):
         return False
     if not (IS_EXCEPTION.match(first.text) or is_only_name(first.text, words)):
         return False
@@ -125,7 +125,7 @@ def _may_be_shown(candidate: Candidate, course: RunProgress) -> bool:
 
 def _began_anew(first: Line, course: RunProgress) -> bool:
     """Whether a done run counts steps anew behind a failure: restarted, or another rank outlived it."""
-    if course.launcher_failed() or max(course.done, default=-1) < first.order:
+    if course.has_launcher_failed() or max(course.done, default=-1) < first.order:
         return False
     near = parse_steps(course.lines[max(0, first.order - _STEPS_NEAR) : first.order + _STEPS_NEAR])
     above = {each.head: each.value for each in near if each.order < first.order}
@@ -147,7 +147,7 @@ def _is_proven(candidate: Candidate, framed: set[int], course: RunProgress) -> b
         if line.stream == first.stream and not _BESIDE_AN_END.match(line.text)
     )
     alone = not framed and IS_EXCEPTION.match(first.text)
-    few = 0 if alone or all(map(course.caught, (first, *course.failing[-1:]))) else _FEW
+    few = 0 if alone or all(map(course.was_caught, (first, *course.failing[-1:]))) else _FEW
     if not course.ends_job(first.order) and len(list(islice(filter(_is_plain, behind), few + 1))) > few:
         return False
     if raised or is_quoted(course.lines, first):  # all that a log has which ends within a traceback
@@ -175,7 +175,7 @@ def _is_thrown_behind(candidate: Candidate, raised: Sequence[ParsedException], c
     return thrown and any(
         each.line.stream == first.stream
         and each.line.order < first.order
-        and not (each.bare or course.turned(each.line, FEWEST_STEPS, first.order, alike=False))
+        and not (each.bare or course.has_turned(each.line, FEWEST_STEPS, first.order, alike=False))
         for each in raised
     )
 

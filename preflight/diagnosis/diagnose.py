@@ -73,7 +73,7 @@ def _diagnose(lines: Sequence[Line], context: Context | None, *, beside_earlier:
         return diagnose_lines(said, context)
     failed = (
         ends_in_error(lines, course)
-        or (bool(course.failing) and not course.continued(course.failing[-1].order))
+        or (bool(course.failing) and not course.has_continued(course.failing[-1].order))
         or _ends_in_traceback(lines, course)
     )
     found += find_error_lines(lines, [each for each in found if each not in exits], course, failed=failed)
@@ -128,7 +128,7 @@ def _as_logged(lines: Sequence[Line], course: RunProgress) -> Sequence[Line]:
     if len(lines) > _MOST_OF_A_SENTENCE:
         return lines
     starts = [
-        None if course.outlived(line, 1) or course.outlived_words(line, ()) else _said_in(lines, line)
+        None if course.has_outlived(line, 1) or course.has_outlived_words(line, ()) else _said_in(lines, line)
         for line in lines
     ]
     if not any(starts):
@@ -196,7 +196,7 @@ def _warnings(lines: Sequence[Line]) -> tuple[BenignWarning, ...]:
     """Return the notices, each once, looked for in one line of each shape."""
     unlike = _one_of_each_shape(lines)
     joined = JoinedLines([line.text for line in unlike])
-    found = [(min(places), notice) for notice in NOTICES if (places := joined.matching(notice.pattern))]
+    found = [(min(places), notice) for notice in NOTICES if (places := joined.list_matches(notice.pattern))]
     return tuple(
         BenignWarning(notice.code, notice.safe, notice.verdict, unlike[place].number)
         for place, notice in sorted(found, key=itemgetter(0))

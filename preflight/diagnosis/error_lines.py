@@ -84,20 +84,20 @@ def find_error_lines(
         line
         for line in lines[max(course.start, len(lines) - _END) :]
         if (_says_more(lines, line) or (not failed and _lacks_data(line, course)))
-        and not course.moved(line.order, len(lines))
+        and not course.has_moved(line.order, len(lines))
     ]
     if not failed:
         said = [
             line
             for line in _ending(said, _filled(lines))
-            if not (course.outlived(line, 1) or says_instead(line.text) or _answers_on(lines, line))
+            if not (course.has_outlived(line, 1) or says_instead(line.text) or _answers_on(lines, line))
         ]
     if not failed and course.done:  # as a script says, whatever the command before has said
         said = [
             line
             for line in said
             if _ENDS.search(line.text)
-            or (_GIVES_UP.match(line.text) and not course.made_steps() and not says_instead(line.text))
+            or (_GIVES_UP.match(line.text) and not course.has_made_steps() and not says_instead(line.text))
         ]
     leveled = [line for line in said if _is_leveled(line.text)]
     line = next(iter(leveled or (() if found else said or _find_end(lines, course, failed=failed))), None)

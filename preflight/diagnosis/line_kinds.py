@@ -32,7 +32,7 @@ def list_line_kinds(lines: Sequence[Line]) -> Iterator[str]:
     unlike = Counter(formats)
     texts = [each.decode("utf-8", "surrogatepass") for each in unlike]
     joined = JoinedLines(texts)
-    failed, done = joined.matching(FAILED), joined.matching(DONE)
+    failed, done = joined.list_matches(FAILED), joined.list_matches(DONE)
     kinds = (
         _kind(text, failed=place in failed, done=place in done, again=count >= FEWEST_STEPS)
         for place, (text, count) in enumerate(zip(texts, unlike.values(), strict=True))

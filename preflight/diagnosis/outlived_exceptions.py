@@ -112,7 +112,7 @@ def _says_more_behind(lines: Sequence[Line], head: int) -> bool:
     *_, end = _of_traceback(lines, head)
     behind = lines[end + 1 : end + 1 + _AMID_OTHERS]
     own = next((line.text for line in behind if line.stream == lines[head].stream and line.text), "")
-    return bool(own) and not (FAILED.found_in(own) or DONE.found_in(own) or _OF_ANOTHER.match(own))
+    return bool(own) and not (FAILED.is_in(own) or DONE.is_in(own) or _OF_ANOTHER.match(own))
 
 
 def _is_refused(lines: Sequence[Line], end: int) -> bool:
@@ -167,7 +167,7 @@ def _outlived(lines: Sequence[Line], head: int, course: RunProgress, *, before: 
     turns = _TURNS if warns or IN_THREAD in line.text else _TURNS_OF_ERRORS
     shown = [lines[at].text for at in _of_traceback(lines, head)]
     ended = IN_THREAD in line.text and _QUEUE_ENDED.match(shown[-1]) and course.was_done(line)
-    return bool(ended) or course.turned(line, turns, before, alike=not warns)
+    return bool(ended) or course.has_turned(line, turns, before, alike=not warns)
 
 
 def _report(lines: Sequence[Line], head: int) -> str:

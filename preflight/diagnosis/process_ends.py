@@ -48,7 +48,7 @@ def weigh_peers_end(candidate: Candidate, others: Sequence[Candidate]) -> Candid
             return replace(candidate, depth=CausalDepth.ENDING)
         return replace(candidate, warning_only=True)
     if _stopped_behind(candidate, others):
-        return candidate.possibly(CausalDepth.VICTIM)
+        return candidate.as_possible(CausalDepth.VICTIM)
     first = candidate.first
     closed = all(CLOSED.search(each.text) for each in candidate.cause.evidence)
     if candidate.cause.code == _NEVER_JOINED and any(
@@ -78,7 +78,7 @@ def demote_lost_store(candidate: Candidate, chains: Sequence[Sequence[ParsedExce
     failed = [chain for chain in chains if any(_STORE_FAILED.search(each.message) for each in chain)]
     if not any(_WAS_CONNECTED.search(each.message) for chain in failed for each in chain):
         return candidate
-    return candidate.possibly(CausalDepth.VICTIM)
+    return candidate.as_possible(CausalDepth.VICTIM)
 
 
 def echoes_lost_peer(candidate: Candidate, others: Sequence[Candidate]) -> bool:

@@ -153,7 +153,7 @@ def _is_only_quoted(lines: Sequence[Line], line: Line) -> bool:
 
 @lru_cache(_LONGEST_SAMPLE)  # a line is behind as many others
 def _goes_on(text: str) -> bool:
-    return names_step(text) or RESULT.match(text) is not None or DONE.found_in(text)
+    return names_step(text) or RESULT.match(text) is not None or DONE.is_in(text)
 
 
 def _is_amid(lines: Sequence[Line], order: int) -> bool:

@@ -76,7 +76,7 @@ def exit_candidates(
 def _own_command(raised: Sequence[ParsedException], course: RunProgress) -> Candidate | None:
     """Return the first failed command that the script itself ran; a launcher's is a rank of the run."""
     own = (each for each in raised if each.name == _RAN and each.place and each.line.order >= course.start)
-    ran = next((each for each in own if not course.continued(each.line.order)), None)
+    ran = next((each for each in own if not course.has_continued(each.line.order)), None)
     if ran is None or _STARTS_RANKS.search(ran.message):
         return None
     said = f"a command that the script ran failed: {ran.message}"

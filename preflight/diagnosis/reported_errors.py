@@ -86,7 +86,7 @@ def parse_reported_error(text: str) -> tuple[str, str] | None:
         if mark in text and (said := form.match(text)):
             parts = said.groupdict()
             return kind or said["type"] or "AssertionError", said["message"] or parts.get("statement") or ""
-    if not WORDINGS.found_in(text):
+    if not WORDINGS.is_in(text):
         return None
     status = _STATUS.search(text)
     if status is not None:
@@ -94,7 +94,7 @@ def parse_reported_error(text: str) -> tuple[str, str] | None:
     report = _REPORT.search(text)
     if report is None:
         return None
-    name = next((name for name, words in _BY_TYPE if words.found_in(text)), None)
+    name = next((name for name, words in _BY_TYPE if words.is_in(text)), None)
     message = _BEHIND_QUOTE.split(report[0].partition(": ")[2] or report[0], maxsplit=1)[0]
     return (name, message.strip(" \"'}")) if name else None
 

@@ -107,42 +107,42 @@ class RunProgress:
         )
         self._last_step = max((row[-1] for row in (self._moves, self._steps) if row), default=-1)
         self._result = max((line.order for line in lines[-2:] if RESULT.match(line.text)), default=-1)
-        failed = JoinedLines([line.text[:LONGEST] for line in said]).matching(FAILED)
-        failed -= JoinedLines([line.text for line in said]).matching(HARMLESS)
+        failed = JoinedLines([line.text[:LONGEST] for line in said]).list_matches(FAILED)
+        failed -= JoinedLines([line.text for line in said]).list_matches(HARMLESS)
         ended = (each for at, each in enumerate(said) if at not in failed)  # by a status of 0
-        self.done = sorted((*self.done, *(each.order for each in ended if DONE.found_in(each.text))))
+        self.done = sorted((*self.done, *(each.order for each in ended if DONE.is_in(each.text))))
         self.failing = [
             said[at]
             for at in sorted(failed)
-            if not (is_shown_text(lines, said[at]) or self.outlived_words(said[at], FAILED.alternatives))
+            if not (is_shown_text(lines, said[at]) or self.has_outlived_words(said[at], FAILED.alternatives))
         ]
         self.start = find_last_start(lines, self.failing, sorted((*self._moves, *self._steps)))
         self.failing = [
             line
             for line in self.failing
-            if line.order >= self.start and not self.stopped_when_done(line, find_first_match(line.text))
+            if line.order >= self.start and not self.was_stopped_when_done(line, find_first_match(line.text))
         ]
 
     @property
     def advanced(self) -> bool:
         """Whether the run made a step or said that it was done."""
-        return self.made_steps() or bool(self.done)
+        return self.has_made_steps() or bool(self.done)
 
-    def made_steps(self, after: int = -1) -> bool:
+    def has_made_steps(self, after: int = -1) -> bool:
         """Whether the run made a step behind a line."""
         return self._last_step > after
 
-    def launcher_failed(self, after: int = -1) -> bool:
+    def has_launcher_failed(self, after: int = -1) -> bool:
         """Whether a launcher reports a failure, at a line or behind it."""
         return any(line.order >= after and _LAUNCHER_FAILED.search(line.text) for line in self.failing[-3:])
 
-    def outlived(self, line: Line, enough: int = _MOVES_ENOUGH) -> bool:
+    def has_outlived(self, line: Line, enough: int = _MOVES_ENOUGH) -> bool:
         """Whether a line's process seems to make steps behind it, and nothing shows that it failed later."""
         if self.ends_job(line.order) or (self.failing and self.failing[-1].order > line.order + _ECHOED):
             return False
-        return self.stepped(line, enough)
+        return self.has_stepped(line, enough)
 
-    def outlived_words(self, line: Line, alternatives: Sequence[Alternative]) -> bool:
+    def has_outlived_words(self, line: Line, alternatives: Sequence[Alternative]) -> bool:
         """Whether a line only names a failure (by patterns, or all of it) that the run outlived.
 
         Its process made steps behind it, for what it prints so is in order, or the log ends in a result.
@@ -153,7 +153,7 @@ class RunProgress:
             return False
         ended = says_ended(line.text, alternatives) and not says_instead(line.text)
         enough = _MOVES_ENOUGH if ended else _STEPS_BEHIND_WORDS
-        return (self._result > line.order and not ended) or self.stepped(line, enough)
+        return (self._result > line.order and not ended) or self.has_stepped(line, enough)
 
     def was_done(self, line: Line, *, by_script: bool = False) -> bool:
         """Whether a trainer (`by_script`: or a script) said just above that it was done; no turn since."""
@@ -165,7 +165,7 @@ class RunProgress:
         turned = any(bisect_left(row, said[-1]) < bisect_left(row, line.order) for row in self._rows.values())
         return not turned and not any("it/s" in each.text for each in self.lines[said[-1] + 1 : line.order])
 
-    def stopped_when_done(self, line: Line, row: Signature | None) -> bool:
+    def was_stopped_when_done(self, line: Line, row: Signature | None) -> bool:
         """Whether a row's line says that the run was stopped from outside when its training was done."""
         if row is None or row.slug not in _STOPPED or not self.was_done(line, by_script=True):
             return False
@@ -173,11 +173,11 @@ class RunProgress:
         said = [_ENDED.search(each.text) is not None for each in behind if _GOES_ON.search(each.text)]
         return said[-1:] != [False]
 
-    def stepped(self, line: Line, enough: int = _MOVES_ENOUGH) -> bool:
+    def has_stepped(self, line: Line, enough: int = _MOVES_ENOUGH) -> bool:
         """Whether the process of a line made steps behind it, however it ended."""
         return len(self._turns(line, _STEPS, line.order + 1)) >= enough
 
-    def turned(self, line: Line, enough: int, before: int, *, alike: bool) -> bool:
+    def has_turned(self, line: Line, enough: int, before: int, *, alike: bool) -> bool:
         """Whether the process of a line made steps, or turns of other loops, behind it up to a place.
 
         `alike`: where it made steps above the line, only turns like those above count.
@@ -210,7 +210,7 @@ class RunProgress:
     def _turn(self, at: int) -> object:
         return self.lines[at].stream, get_turn_words(self.lines[at].text)
 
-    def continued(self, after: int) -> bool:
+    def has_continued(self, after: int) -> bool:
         """Whether the run plainly continued to the end behind a line (its `order`).
 
         Steps count only from bars and stamped lines, which are written at once; what a dying process had in
@@ -220,15 +220,15 @@ class RunProgress:
         at = self.lines[after : after + 1]
         if any(order > after and _SUCCEEDED.search(self.lines[order].text) for order in self.done):
             return True
-        ended = any(map(self.ended_script, at))
-        over = self.launcher_failed(after)
+        ended = any(map(self.ends_script, at))
+        over = self.has_launcher_failed(after)
         died = ended or over or any(map(_says_ended, at))
         stage = next((start for start in self._stages if start > after), None) if at and died else None
-        if self.moved(after, stage or sys.maxsize):
+        if self.has_moved(after, stage or sys.maxsize):
             return True
         if ended or stage:
             return self._tried_another(after) or (not (over or stage) and self._resumed(after))
-        unbuffered = any(_UNBUFFERED.search(line.text) and self.outlived(line) for line in at)
+        unbuffered = any(_UNBUFFERED.search(line.text) and self.has_outlived(line) for line in at)
         return unbuffered or (not over and self._done_after(after))
 
     @cached_property
@@ -242,11 +242,11 @@ class RunProgress:
             return bool(said)
         text = self.lines[after].text
         raised = IS_EXCEPTION.match(text)
-        row = find_first_match(text) if FAILED.found_in(text) and not is_warning_line(text) else None
+        row = find_first_match(text) if FAILED.is_in(text) and not is_warning_line(text) else None
         fails = row is not None or _GAVE_UP.search(text)
         behind = sum(len(each) - bisect_right(each, after) for each in (self._moves, self._steps))
         started = row is not None and row.slug == "scheduler-launch" and behind >= _MOVES_ENOUGH
-        lived = self._tried_another(after) if raised else started or self.stepped(self.lines[after])
+        lived = self._tried_another(after) if raised else started or self.has_stepped(self.lines[after])
         if lived or not (raised or fails) or (raised and max(said) > after + _ECHOED):
             return True
         ends = _SUCCESS if _LOGGED_ERROR.match(self.heading(self.lines[after])) else _SAID_BY_TRAINERS
@@ -271,8 +271,8 @@ class RunProgress:
         own = [each.text for each in below if each.stream == self.lines[after].stream]
         if not said and any(map(_SAYS_FAILED.search, own)):
             said = replaces_failed(f"{of_it} {self.lines[after].text}", own, of_it)
-        left_out = any(map(says_instead, own)) and self.caught(self.lines[after])
-        return left_out or (said and self.stepped(self.lines[after]))
+        left_out = any(map(says_instead, own)) and self.was_caught(self.lines[after])
+        return left_out or (said and self.has_stepped(self.lines[after]))
 
     def text_from(self, lines: Sequence[Line]) -> str:
         """Return lines with what is right below each: messages of several lines end in it."""
@@ -287,7 +287,7 @@ class RunProgress:
             and not any(RESUMES.search(line.text) for line in self.lines[order:])
         )
 
-    def moved(self, after: int, before: int) -> bool:
+    def has_moved(self, after: int, before: int) -> bool:
         """Whether steps were made between two lines, the first not about a scheduler that ended the job.
 
         One is enough behind the last of many lines of one format, if the run outlived the others.
@@ -310,7 +310,7 @@ class RunProgress:
         """
         line = self.lines[after]
         if _AGENT_FAILED.search(line.text):
-            steps = [] if self.launcher_failed(after + 1) else sorted((*self._moves, *self._steps))
+            steps = [] if self.has_launcher_failed(after + 1) else sorted((*self._moves, *self._steps))
             steps = self._like_above(after, steps)
             return [at for at in steps if self.lines[at].stream[:2] == line.stream[:2]]
         near, shown = self.lines[after + 1 : after + _NEAR], self._traceback_above(line)
@@ -320,7 +320,7 @@ class RunProgress:
             line.text, said, *(each.text for each in shown[2:3])
         )
         kept_back = self._filled.get(line.stream, after) < after and not ((ended and resumes) or replaced)
-        if kept_back or self.launcher_failed(after):
+        if kept_back or self.has_launcher_failed(after):
             return []
         heads = [*shown[:1], *(() if IS_EXCEPTION.match(line.text) else (line,))]
         instead = replaced or says_instead(said[0]) or any(says_instead(each.text) for each in heads)
@@ -346,7 +346,7 @@ class RunProgress:
         below = (each.text for each in own if each.order > line.order)
         return any(begun.get(zero_numbers(text), text) != text for text in below)
 
-    def caught(self, line: Line) -> bool:
+    def was_caught(self, line: Line) -> bool:
         """Whether a traceback that ends in a line starts in a function that caught its exception."""
         return shows_caught(self._traceback_above(line))
 
@@ -354,7 +354,7 @@ class RunProgress:
         """Return what is above a line's traceback: Python names the thread or child that ended by it."""
         return "".join(each.text for each in self._traceback_above(line)[:1])
 
-    def ended_script(self, line: Line) -> bool:
+    def ends_script(self, line: Line) -> bool:
         """Whether a script ended by a line: by its traceback, or because Python did not find it."""
         return _NO_SCRIPT.match(line.text) is not None or ends_script(self._traceback_above(line))
 
@@ -385,7 +385,7 @@ class RunProgress:
         ended; where a script ended by its traceback, only those that count on.
         """
         own = self._rows.get((line.stream, "moves"), [])
-        if self.ended_script(line):
+        if self.ends_script(line):
             alike = self._like_above(line.order, own)
             return [alike if count_on([self.lines[order] for order in alike], line.order) else []]
         kind = line.label.partition(" pid=")[0] + " pid=" if RAY_WORKER.search(line.label) else "\n"

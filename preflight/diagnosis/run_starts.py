@@ -210,7 +210,7 @@ def _traced_scripts(lines: Sequence[Line]) -> list[tuple[int, str]]:
 def _after_retry(lines: Sequence[Line], failing: Sequence[Line]) -> int:
     """Return the place behind the last restart of a failed run, or resumption of a job, that failed, too."""
     between = lines[failing[0].order : failing[-1].order]
-    again = (between[at] for at in JoinedLines([line.text for line in between]).matching(_AGAIN))
+    again = (between[at] for at in JoinedLines([line.text for line in between]).list_matches(_AGAIN))
     retried = [line for line in again if RETRIED.match(line.text) and not is_harmless(line.text)]
     if _JOB.search(failing[0].text):
         retried += [line for line in between if RESUMES.search(line.text)]
@@ -311,7 +311,7 @@ def _after_whole_traceback(lines: Sequence[Line], failing: Sequence[Line]) -> in
 
 
 def _are_launched(lines: Sequence[Line]) -> bool:
-    return bool(JoinedLines([line.text for line in lines]).matching(_LAUNCHED))
+    return bool(JoinedLines([line.text for line in lines]).list_matches(_LAUNCHED))
 
 
 def _end_of_traceback(lines: Sequence[Line], head: int) -> int:

@@ -98,7 +98,7 @@ def zero_bytes(text: bytes) -> bytes:
 
 def is_harmless(text: str) -> bool:
     """Whether a line is one that is known to alarm for nothing."""
-    return HARMLESS.found_in(text)
+    return HARMLESS.is_in(text)
 
 
 HARMLESS = AnyOf("|".join(notice.pattern.pattern for notice in NOTICES if notice.safe))
@@ -194,7 +194,7 @@ class JoinedLines:
         self._lines = lines
         self._text = "\n".join(lines).encode("utf-8", "surrogatepass")
 
-    def matching(self, pattern: AnyOf) -> set[int]:
+    def list_matches(self, pattern: AnyOf) -> set[int]:
         """Return the places of the lines that a pattern is found in."""
         found: set[int] = set()
         for each in pattern.alternatives if self._lines else ():

@@ -28,4 +28,4 @@ def is_warning_line(text: str) -> bool:
     text = _OF_PARENT.sub("", text[:LONGEST])
     if IS_EXCEPTION.match(text) or _HARD.search(text):
         return False
-    return _SOFT.found_in(text) or (_ADVISES.found_in(text) and not _OF_ERROR.match(text))
+    return _SOFT.is_in(text) or (_ADVISES.is_in(text) and not _OF_ERROR.match(text))

@@ -188,7 +188,7 @@ def _collect(sources: Sources, text: str, path: str, target: RankTarget) -> _Col
     it = ProgramReader(sources, target, LibraryModel(), listen)
     it.run(source)
     seen.services.update(dict.fromkeys(find_services_in_args(it)))
-    seen.classes, seen.reads_all = _class_names(sources), not (sources.problems or sources.unread())
+    seen.classes, seen.reads_all = _class_names(sources), not (sources.problems or sources.has_unread())
     seen.without_torch = does_without_torch(sources)
     if not seen.trained:
         seen.trained = _built(it)

@@ -89,7 +89,7 @@ def _given(name: str, call: Call) -> Iterator[tuple[int, Value]]:
     for word in (*keywords, *(("deepspeed",) if is_arguments_class(name) else ())):
         value = call.get(word, 0 if last == "HfDeepSpeedConfig" else None)
         if value is not None:
-            yield call.at(word).line, value
+            yield call.get_place(word).line, value
 
 
 def _json_of(value: Value) -> Any:

@@ -56,8 +56,8 @@ def read_resume_signs(
     Raises SyntaxError, ValueError and RecursionError where it cannot be read.
     """
     sources = Sources(find, parser)
-    sources.own_modules(sources.add(path, text))
-    whole = not (sources.problems or sources.unread())
+    sources.list_own_modules(sources.add(path, text))
+    whole = not (sources.problems or sources.has_unread())
     option = next((each for source in sources.files() for each in _declared(source, sources)), None)
     if option is None and sources.mention(_PARSES_ARGUMENTS) and sources.mention(_READS_OPTION):
         option = ResumeSigns(_TRAINER_OPTION)
@@ -73,7 +73,7 @@ def read_resume_signs(
 
 def _declared(source: Source, sources: Sources) -> Iterator[ResumeSigns]:
     """Yield the options that a file declares for a checkpoint to continue from."""
-    for call in sources.parser.of_kinds(source.tree, ast.Call):
+    for call in sources.parser.list_nodes(source.tree, ast.Call):
         match call:
             case ast.Call(ast.Attribute(attr="add_argument" | "option"), [ast.Constant(str()), *_] as names):
                 given = {each.arg: each.value for each in call.keywords}

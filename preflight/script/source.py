@@ -141,12 +141,14 @@ class Sources:
                 return text.split("\n")
         return []
 
-    def imported(self, name: str, level: int, importer: Source) -> Source | None:
+    def find_import(self, name: str, level: int, importer: Source) -> Source | None:
         """Return the script's own module of that name, None when it is a library or not found."""
         key = name, level, importer.package, importer.folder
         if key not in self._imported:
             root, _, part = name.partition(".")
-            installed = part and not level and root in _INSTALLED and self.imported(root, 0, importer) is None
+            installed = (
+                part and not level and root in _INSTALLED and self.find_import(root, 0, importer) is None
+            )
             self._imported[key] = None if installed else self._found(name, level, importer)
         return self._imported[key]
 
@@ -157,32 +159,32 @@ class Sources:
                 return source
         return None
 
-    def own_modules(self, source: Source) -> list[str]:
+    def list_own_modules(self, source: Source) -> list[str]:
         """Return the paths of the modules of its own that a file imports, directly or through others."""
         waiting, found = [source], [source.path]
         while waiting:
             one = waiting.pop()
             for name, level in self.parser.imports(one.tree):
-                module = self.imported(name, level, one)
+                module = self.find_import(name, level, one)
                 if module is not None and module.path not in found:
                     found.append(module.path)
                     waiting.append(module)
         return found[1:]
 
-    def unread(self) -> bool:
+    def has_unread(self) -> bool:
         """Whether the script imports code that was not read and is not a library known to leave GPUs alone.
 
         Such a module may open GPU 0, or set the rank's device, when it is imported or called.
         """
-        return any(self.unread_imports(source) for source in self.files())
+        return any(self.list_unread_imports(source) for source in self.files())
 
-    def unread_imports(self, source: Source) -> list[tuple[str, int]]:
+    def list_unread_imports(self, source: Source) -> list[tuple[str, int]]:
         """Return the imports not read nor known to be quiet; a folder is read where its modules are."""
         unread = []
         for name, level in self.parser.imports(source.tree):
             root = name.partition(".")[0]
             known = root in KNOWN_ROOTS or root in QUIET_ROOTS or root in sys.stdlib_module_names
-            if (known and not level) or self.imported(name, level, source) is not None:
+            if (known and not level) or self.find_import(name, level, source) is not None:
                 continue
             places = _candidates(name, level, source.package, source.folder)
             if not {posixpath.dirname(place) for place in places[1::2]} & self._folders():
@@ -302,9 +304,9 @@ def spawns_ranks(source: Source, parser: Parser) -> bool:
     """Whether a script starts its ranks itself, as torch.multiprocessing.spawn does."""
     if not any(word in source.text for word in _STARTS) or not _CALLS_START.search(source.text):
         return False
-    calls = parser.of_kinds(source.tree, ast.Call)
+    calls = parser.list_nodes(source.tree, ast.Call)
     names = {getattr(node.func, "attr", getattr(node.func, "id", "")): node for node in calls}
-    attributes = parser.of_kinds(source.tree, ast.Attribute)
+    attributes = parser.list_nodes(source.tree, ast.Attribute)
     if "spawn" in names or any(node.attr == "start_processes" for node in attributes):
         return True
     launch = names.get("launch")

@@ -127,7 +127,7 @@ class Parser:
             self._found[id(tree), what] = what(self.find(group_by_kind, tree))
         return cast("T", self._found[id(tree), what])
 
-    def of_kinds(self, tree: ast.AST, *kinds: type[N]) -> list[N]:
+    def list_nodes(self, tree: ast.AST, *kinds: type[N]) -> list[N]:
         """Return those of these nodes that are of some kinds, in no order between the kinds."""
         found = self.find(group_by_kind, tree)
         return cast("list[N]", [node for kind in kinds for node in found.get(kind, ())])

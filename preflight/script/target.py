@@ -51,7 +51,7 @@ class RankTarget:
             numbers.append(int(digits))
         return tuple(numbers) or None
 
-    def at_least(self, distribution: str, *version: int) -> bool | None:
+    def is_at_least(self, distribution: str, *version: int) -> bool | None:
         """Return whether the installed version is at least this, None when it is not known."""
         have = self.version(distribution)
         return None if have is None else have >= version

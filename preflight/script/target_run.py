@@ -52,7 +52,9 @@ def read_as(sources: Sources, text: str, path: str, target: RankTarget) -> Targe
             thing = it.thing(event.ref)
             if thing is not None:
                 words = ("mixed_precision", "precision", "bf16", "fp16")
-                spots = [event.call.at(word) for word in words if event.call and word in event.call.kwargs]
+                spots = [
+                    event.call.get_place(word) for word in words if event.call and word in event.call.kwargs
+                ]
                 reading.requested.setdefault((spots or [event.place])[0], thing.get("requested"))
                 reading.parts.setdefault((spots or [event.place])[0], (*spots[1:], event.place))
         if it.contexts and _runs_elsewhere(it):

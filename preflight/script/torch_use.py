@@ -40,6 +40,6 @@ def does_without_torch(sources: Sources) -> bool:
         for name, level in sources.parser.imports(source.tree):
             root = name.partition(".")[0]
             known = root in _WITHOUT_TORCH or (root in sys.stdlib_module_names and root not in _STARTS_OTHERS)
-            if (level or not known) and sources.imported(name, level, source) is None:
+            if (level or not known) and sources.find_import(name, level, source) is None:
                 return False
     return True

@@ -99,7 +99,7 @@ def test_packages_are_those_of_the_python_path_that_the_launch_has(tmp_path: Pat
 def test_own_modules_are_found_from_the_folder_that_lint_is_typed_in(script: str, module: str) -> None:
     sources = Sources({module: "import torch"}.get)
     main = sources.add(script, "from pkg.model import load")
-    assert sources.own_modules(main) == [module]
+    assert sources.list_own_modules(main) == [module]
 
 
 class _Unwalked(Parser):

@@ -132,7 +132,7 @@ class _Launches:
             is_exec = next(dropwhile(is_assignment, bare), None) == Word("exec")
             if len(self.found) > count and shell.blocks.runs and is_exec and not is_part:
                 shell.left = "exit"  # its program takes the place of the shell
-            shell.blocks.after(end, words)
+            shell.blocks.take_program(end, words)
             shell.blocks.code = shell.blocks.code if len(self.found) == count else None
             self.ended = end.replace("|&", "|")
 
@@ -288,11 +288,11 @@ class _Launches:
         return ShellLine(
             words,
             shell.place.path,
-            shell.exported_words(),
+            shell.list_exported_words(),
             tuple(shell.unset),
             shell.environment,
             unknown=tuple(dict.fromkeys(shell.unknown)),
-            exported=shell.exported(),
+            exported=shell.list_exported(),
             functions={
                 name: shell.functions[name] for name in shell.visible_functions & shell.functions.keys()
             },

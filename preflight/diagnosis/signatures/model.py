@@ -98,7 +98,7 @@ class AnyOf:
             for branch in expand_branch(whole)
         )
 
-    def found_in(self, text: str) -> bool:
+    def is_in(self, text: str) -> bool:
         """Whether one of the branches is in a text."""
         return any(each.literal in text and each.search(text) for each in self.alternatives)
 

@@ -46,7 +46,7 @@ def add_argument(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
         owner, thing = parser, it.thing(parser)
     known = thing.get("options", Seq(())) if thing else Seq(())
     options = known if isinstance(known, Seq) else Seq(())
-    entry = it.new(HeapObject("option", call.place, {"default": declared.default}))
+    entry = it.allocate(HeapObject("option", call.place, {"default": declared.default}))
     it.options.declared[entry.id] = declared
     if declared.flags and isinstance(declared.default, Const) and declared.default.place is not None:
         it.options.places[declared.default.place] = declared.flag
@@ -129,7 +129,7 @@ def make_exclusive_group(it: Interpreter, owner: Ref | Element, call: Call) -> V
     """Return a parser of its own for options of which one must be given; other groups are the parser."""
     if not isinstance(owner, Ref) or call.get("required", 0) != TRUE:
         return owner
-    return it.new(HeapObject("parser", call.place, {"parser": owner}))
+    return it.allocate(HeapObject("parser", call.place, {"parser": owner}))
 
 
 def set_defaults(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
@@ -148,7 +148,7 @@ def parse_args(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
             declared = it.options.declared[entry] = replace(it.options.declared[entry], given=True)
             if isinstance(declared.default, Const) and declared.default.place is not None:
                 it.options.places.pop(declared.default.place, None)
-    return it.new(HeapObject("namespace", call.place, values))
+    return it.allocate(HeapObject("namespace", call.place, values))
 
 
 def build_command_line(it: Interpreter) -> Value | None:
@@ -231,7 +231,7 @@ def _of_group(declared: DeclaredOption, default: Value, *, trains: bool) -> Valu
 
 def add_subparsers(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """Return what makes the parsers of commands: `train.py prepare ...`, `train.py fit ...`."""
-    made = it.new(HeapObject("subparsers", call.place, {"dest": call.get("dest") or NONE}))
+    made = it.allocate(HeapObject("subparsers", call.place, {"dest": call.get("dest") or NONE}))
     if isinstance(owner, Ref):
         it.change(owner.id, subparsers=made)
     return made
@@ -240,7 +240,7 @@ def add_subparsers(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
 def add_parser(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """Return the parser of one command."""
     name = call.get("name", 0) or UNKNOWN
-    made = it.new(HeapObject("parser", call.place))
+    made = it.allocate(HeapObject("parser", call.place))
     inherit_parents(it, made, "", call)
     held = it.attr(owner, "commands", Seq(()))
     if isinstance(owner, Ref) and isinstance(held, Seq):

@@ -71,7 +71,7 @@ def _spelled(node: ast.expr) -> str:
 
 def put_back(it: Interpreter, target: ast.expr, value: Value) -> None:
     """Give what an expression names a changed content: a list or dict is changed where it was made."""
-    value = it.held(value, target)
+    value = it.limit_value(value, target)
     others = it.second_names.get((it.frame, _spelled(target)), ()) if it.second_names else ()
     before = it.evaluate(target) if others else UNKNOWN
     _put_back(it, target, value)

@@ -94,7 +94,7 @@ def _text_method(owner: Const, text: str, name: str, seen: Call) -> Value:
         return owner  # of a path, which its text represents
     if name == "format":
         rest = seen.open and any(isinstance(item, ast.Starred) for item in seen.node.args)
-        return UNKNOWN if rest else format_text(text, seen.args, seen.named(), seen.place)
+        return UNKNOWN if rest else format_text(text, seen.args, seen.get_keywords(), seen.place)
     if name == "join":
         return join_text(text, seen.first)
     given = [item.value for item in seen.args if isinstance(item, Const)]
@@ -141,7 +141,7 @@ def _map_method(it: Interpreter, owner: Map, name: str, seen: Call) -> Value:
         return pick_key(key, owner, fallback)
     if name == "update":
         given = build_map(seen.args[0]) if seen.args else Map(())
-        both = merge_maps(merge_maps(owner, given), seen.named())
+        both = merge_maps(merge_maps(owner, given), seen.get_keywords())
         _rebind(it, seen, Map(both.items, both.open or seen.open, both.places))
         return NONE
     if name in _COPIES:

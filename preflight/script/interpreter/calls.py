@@ -80,7 +80,7 @@ def evaluate_call(it: Interpreter, node: ast.Call) -> Value:
     if isinstance(func, OneOf):
         return choices.invoke_one_of(it, func, seen)
     if name == "step" and isinstance(func, Func):
-        it.library.own_step(it, func.bound, seen)
+        it.library.note_own_step(it, func.bound, seen)
     result = call_value(it, func, seen)
     return rank_values.mark_rank_result(it, func, seen, result)
 
@@ -96,7 +96,7 @@ def call_value(it: Interpreter, func: Value, seen: "Call") -> Value:
 
 
 def _invoke_unknown(it: Interpreter, func: Unknown, seen: "Call") -> Value:
-    found = it.library.promoted(it, seen)
+    found = it.library.promote_owner(it, seen)
     return _invoke_other(it, func, seen) if found is None else found
 
 
@@ -104,11 +104,11 @@ def _invoke_other(it: Interpreter, func: Value, seen: "Call") -> Value:
     """Call what is not known, or nothing that can be called; a method's name may say what it does."""
     name = seen.node.func.attr if isinstance(seen.node.func, ast.Attribute) else ""
     if name == "backward":
-        it.library.raw_backward(it, seen)
+        it.library.note_raw_backward(it, seen)
     elif name == "unscale_":
         it.state.scaled = False
     elif name in ("to", "cuda") and isinstance(func, Unknown):
-        return it.library.moved(it, seen)
+        return it.library.move_unknown(it, seen)
     elif name == "set_device":
         it.emit(seen.event("set device", device=UNKNOWN))
         it.state.device_set = True
@@ -254,9 +254,9 @@ def call_function(it: Interpreter, func: Func, seen: "Call") -> Value:
     if barren is not None and _is_plain(it, info, func, values):
         return barren
     before, owner = it.calls.events, it.thing(func.bound)
-    frame = it.new_frame(func.frame)
+    frame = it.make_frame(func.frame)
     it.call_depth += 1
-    with it.within(info.source, frame):
+    with it.enter_source(info.source, frame):
         _bind_parameters(it, info, func, seen, frame)
         result = _run_body(it, info, func.key)
     it.call_depth -= 1
@@ -360,7 +360,9 @@ def _bind_parameters(it: Interpreter, info: "FuncInfo", func: Func, seen: "Call"
         names[arguments.vararg.arg] = Seq(given[len(positional) :], seen.open)
     if arguments.kwarg is not None:
         items: tuple[tuple[Scalar, Value], ...] = tuple(rest.items())
-        names[arguments.kwarg.arg] = Map(items, seen.open, {name: seen.at(str(name)) for name, _ in items})
+        names[arguments.kwarg.arg] = Map(
+            items, seen.open, {name: seen.get_place(str(name)) for name, _ in items}
+        )
     it.state.names(frame).update(names)  # only now: a default may be a branch of its own
 
 

@@ -49,7 +49,7 @@ def define_class(it: Interpreter, node: ast.ClassDef) -> Class:
     decorators = [
         it.evaluate(item.func if isinstance(item, ast.Call) else item) for item in node.decorator_list
     ]
-    frame = it.new_frame(it.frame)
+    frame = it.make_frame(it.frame)
     it.captured.add(it.frame)
     outer, it.frame = it.frame, frame
     it.execute(node.body)
@@ -156,7 +156,7 @@ def instantiate(it: Interpreter, cls: Class, seen: "Call") -> Value:
         if all(_keeps_entries(it, name, value) for name, value in named):
             return it.library.call(it, base, seen)
         kind = ""
-    ref = it.new(HeapObject(kind or "instance", seen.place, {"__class__": cls}))
+    ref = it.allocate(HeapObject(kind or "instance", seen.place, {"__class__": cls}))
     is_record = any(info.is_dataclass for info in it.mro(cls.key))
     init = find_method(it, ref, "__init__")
     if is_record:

@@ -40,16 +40,16 @@ class Call:
         """The first argument; unknown where none is given by position."""
         return self.args[0] if self.args else UNKNOWN
 
-    def named(self) -> Map:
+    def get_keywords(self) -> Map:
         """Return the keyword arguments as the dict they are to the function."""
         places: dict[Scalar, CodeLocation] = dict(self.places.items())
         return Map(tuple(self.kwargs.items()), self.open, places)
 
-    def at(self, name: str) -> CodeLocation:
+    def get_place(self, name: str) -> CodeLocation:
         """Return where a keyword argument is, else where the call does."""
         return self.places.get(name, self.place)
 
-    def passing(self, *args: Value) -> "Call":
+    def with_arguments(self, *args: Value) -> "Call":
         """Return a call at this place with these arguments and no others."""
         return Call(self.node, self.place, args, {}, {}, open=False)
 
@@ -71,7 +71,7 @@ class ScriptEvent:
 
     def place_of(self, keyword: str) -> CodeLocation:
         """Return where a keyword argument of the call is, else where the event is."""
-        return self.place if self.call is None else self.call.at(keyword)
+        return self.place if self.call is None else self.call.get_place(keyword)
 
 
 OWN_STEP = "own"  # of a step by an optimizer of the script: what it does to which dtypes only its class knows
@@ -181,7 +181,7 @@ class DeclaredOption:
         """Whether it is what launchers pass to each rank, whatever the script calls it."""
         return any(name.strip("-").replace("-", "_") == "local_rank" for name in (*self.flags, self.dest))
 
-    def opened(self) -> str:
+    def get_enabling_value(self) -> str:
         """Return the value that turns on what the default leaves out, of a count or a text; "" of others."""
         if self.when_given is not None or not isinstance(self.default, Const):
             return ""

@@ -61,7 +61,7 @@ def _name(it: Interpreter, node: ast.Name) -> Value:
     value = it.state.frames.get(it.frame, _NO_NAMES).get(node.id) or it.lookup(node.id)
     if value is not UNKNOWN or not it.starred:
         return value
-    found = (it.library.exported(it, f"{module}.{node.id}", node) for module in it.starred)
+    found = (it.library.find_export(it, f"{module}.{node.id}", node) for module in it.starred)
     return next((item for item in found if item is not None), UNKNOWN)
 
 
@@ -247,7 +247,7 @@ def _dict(it: Interpreter, node: ast.Dict) -> Value:
 
 
 def _comprehension(it: Interpreter, node: ast.expr) -> Value:
-    frame = it.new_frame(it.frame)
+    frame = it.make_frame(it.frame)
     outer, it.frame = it.frame, frame
     drawn = it.drawn
     try:

@@ -63,7 +63,7 @@ class Library(Protocol):
     def constant(self, it: "Interpreter", name: str, node: ast.AST) -> Value | None:
         """Return the value that a node has by a library's name, None when it is nothing but a name."""
 
-    def exported(self, it: "Interpreter", name: str, node: ast.AST) -> Value | None:
+    def find_export(self, it: "Interpreter", name: str, node: ast.AST) -> Value | None:
         """Return what a name is that a script gets by `import *`, None when the library has none such."""
 
     def call(self, it: "Interpreter", name: str, call: Call) -> Value:
@@ -84,16 +84,16 @@ class Library(Protocol):
     def element(self, it: "Interpreter", iterable: Value) -> Value:
         """Return what iterating over a value yields."""
 
-    def raw_backward(self, it: "Interpreter", call: Call) -> None:
+    def note_raw_backward(self, it: "Interpreter", call: Call) -> None:
         """Note a `backward()` of something that is not known to be scaled."""
 
-    def own_step(self, it: "Interpreter", owner: Value | None, call: Call) -> None:
+    def note_own_step(self, it: "Interpreter", owner: Value | None, call: Call) -> None:
         """Note step() of an optimizer whose class is the script's own."""
 
-    def promoted(self, it: "Interpreter", call: Call) -> Value | None:
+    def promote_owner(self, it: "Interpreter", call: Call) -> Value | None:
         """Return what a method gives whose unknown owner must be a model, None where it need not be one."""
 
-    def moved(self, it: "Interpreter", call: Call) -> Value:
+    def move_unknown(self, it: "Interpreter", call: Call) -> Value:
         """Return what `.to(...)` or `.cuda(...)` of something that is not known gives."""
 
     def class_kind(self, name: str) -> str:
@@ -194,20 +194,20 @@ class Interpreter:
             if frame not in self.state.frames:  # it was imported on a path that has ended
                 self.state.names(frame).update(self._module_names.get(frame, {}))
             return frame
-        frame = self.new_frame(None)
+        frame = self.make_frame(None)
         self.modules[source.path] = frame
         self.captured.add(frame)
         self.state.names(frame).update(
             {"__name__": Const("__main__" if main else source.path), "__file__": Const(source.path)}
         )
-        with self.within(source, frame):
+        with self.enter_source(source, frame):
             self.execute(source.tree.body)
         self.state.dead = False
         self._module_names[frame] = dict(self.state.frames.get(frame, {}))
         return frame
 
     @contextmanager
-    def within(self, source: Source, frame: int) -> Iterator[None]:
+    def enter_source(self, source: Source, frame: int) -> Iterator[None]:
         """Evaluate in another file and frame for a while."""
         before, self._source = self._source, source
         frame_before, self.frame = self.frame, frame
@@ -240,11 +240,11 @@ class Interpreter:
         """All pieces of that syntax; itself first."""
         return self.sources.parser.nodes(self.scope)
 
-    def of_kinds(self, *kinds: type[N]) -> list[N]:
+    def list_nodes(self, *kinds: type[N]) -> list[N]:
         """Return the nodes of some kinds in that function, which many conditions ask."""
-        return self.sources.parser.of_kinds(self.scope, *kinds)
+        return self.sources.parser.list_nodes(self.scope, *kinds)
 
-    def functions_named(self, names: Iterable[str]) -> list[ast.AST]:
+    def list_functions(self, names: Iterable[str]) -> list[ast.AST]:
         """Return the syntax of the script's own functions that have one of these names."""
         counted = sum(map(len, self._named.values()))
         for info in islice(self.functions.values(), counted, None):
@@ -256,14 +256,14 @@ class Interpreter:
         known: CodeLocation | None = node.__dict__.get(PLACE)
         return self.source.place(node) if known is None else known
 
-    def new_frame(self, parent: int | None) -> int:
+    def make_frame(self, parent: int | None) -> int:
         """Return a new, empty frame of names."""
         self.newest += 1
         self.state.names(self.newest)
         self.parents[self.newest] = parent
         return self.newest
 
-    def new(self, thing: HeapObject) -> Ref:
+    def allocate(self, thing: HeapObject) -> Ref:
         """Put a thing on the heap."""
         self.newest += 1
         self.put(self.newest, thing)
@@ -304,7 +304,7 @@ class Interpreter:
         thing = self.state.heap.get(ref)
         if thing is not None:
             self.work.copy(len(thing.attrs))
-            self.put(ref, thing.having(**attrs))
+            self.put(ref, thing.with_changes(**attrs))
 
     def emit(self, event: ScriptEvent) -> None:
         """Send an event to the rules."""
@@ -341,7 +341,7 @@ class Interpreter:
         if type(value) in _OF_ONE_SIZE or is_small(value):
             return value
         work.copy(weigh_value(value))
-        return self.held(value, node)
+        return self.limit_value(value, node)
 
     def evaluate_parts(self, node: ast.expr) -> Value:
         """Evaluate what is inside an expression that is not modelled, for what it does."""
@@ -350,7 +350,7 @@ class Interpreter:
                 self.evaluate(child)
         return UNKNOWN
 
-    def held(self, value: Value, node: ast.AST) -> Value:
+    def limit_value(self, value: Value, node: ast.AST) -> Value:
         """Return a value, Unknown when it is too large, which is noted as not judged."""
         if reason := describe_excess(value):
             self.note_excess(f"{self.place(node)}: {reason}")

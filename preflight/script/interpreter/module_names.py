@@ -56,6 +56,6 @@ def read_modules(it: Interpreter) -> None:
             if word.startswith(begin) and word.endswith(name.tail)
         ]
         for word in found[:_MAX_MODULES]:
-            source = it.sources.imported(f"{package}.{word}".lstrip("."), level, name.source)
+            source = it.sources.find_import(f"{package}.{word}".lstrip("."), level, name.source)
             if source is not None:
                 it.module_frame(source)

@@ -130,7 +130,7 @@ def _caught(it: Interpreter, node: ast.Try) -> str:
     parser, kinds = it.sources.parser, list[str]()
     for handler in node.handlers:
         names = parser.find(list_names, handler)
-        called = it.functions_named(names)
+        called = it.list_functions(names)
         if not any(_GIVES_UP.search(parser.find(_text, part)) for part in (handler, *called)):
             kinds.append(ast.unparse(handler.type) if handler.type else "Exception")
     return " ".join(kinds)
@@ -241,7 +241,7 @@ def _class(it: Interpreter, node: ast.ClassDef) -> None:
 def _import(it: Interpreter, node: ast.Import) -> None:
     for alias in node.names:
         root, _, inner = alias.name.partition(".")
-        source = it.sources.imported(alias.name, 0, it.source)
+        source = it.sources.find_import(alias.name, 0, it.source)
         value: Value
         if source is None:
             value = ExternalName(alias.name if alias.asname else root)
@@ -257,7 +257,7 @@ def _import(it: Interpreter, node: ast.Import) -> None:
 def _package(it: Interpreter, root: str, path: str, depth: int) -> Module:
     """Return the package that holds a module so many levels down, its own text read if it has one."""
     parts = path.removesuffix("/__init__.py").split("/")[:-depth]
-    source = it.sources.imported(root, 0, it.source)
+    source = it.sources.find_import(root, 0, it.source)
     found = Module("/".join([*parts, "__init__.py"]))
     if source is not None and source.path == found.path:
         it.module_frame(source)
@@ -265,7 +265,7 @@ def _package(it: Interpreter, root: str, path: str, depth: int) -> Module:
 
 
 def _import_from(it: Interpreter, node: ast.ImportFrom) -> None:
-    source = it.sources.imported(node.module or "", node.level, it.source)
+    source = it.sources.find_import(node.module or "", node.level, it.source)
     if node.names[0].name != "*":
         for alias in node.names:
             it.bind(alias.asname or alias.name, _imported(it, node, alias.name, source))
@@ -288,7 +288,7 @@ def _imported(it: Interpreter, node: ast.ImportFrom, name: str, source: "Source 
         if found is not None:
             return found
     dotted = f"{node.module}.{name}" if node.module else name
-    inner = it.sources.imported(dotted, node.level, it.source)
+    inner = it.sources.find_import(dotted, node.level, it.source)
     if inner is not None:
         it.module_frame(inner)
         return Module(inner.path)

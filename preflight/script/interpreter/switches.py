@@ -64,7 +64,7 @@ def list_closed_switches(it: Interpreter) -> tuple[str, ...]:
     asked = [item for item in options if item.dest in it.options.closed]
     off = [item.flag for item in asked if (item.when_given, item.default) == (TRUE, FALSE)]
     off += [f"{item.flag}={item.choice}" for item in asked if item.choice]
-    off += [f"{item.flag}={item.opened()}" for item in asked if item.opened()]
+    off += [f"{item.flag}={item.get_enabling_value()}" for item in asked if item.get_enabling_value()]
     off += [f"{item.flag}={item.half}" for item in options if item.half]
     fields = {
         name

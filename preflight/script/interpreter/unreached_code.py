@@ -124,7 +124,7 @@ class RemainderReader:
         """Find the functions that train in the files that were read, and in those that may be."""
         it = self._it
         it.contexts = [UNCALLED]
-        with it.within(self._main, it.modules[self._main.path]):
+        with it.enter_source(self._main, it.modules[self._main.path]):
             read_modules(it)
         files = self._define(it.sources.files(), _OF_TRAINING | {"Trainer", "TrainingArguments"})
         own = {key: each for key, each in self._known.items() if _trains(each.calls)}
@@ -240,7 +240,7 @@ class RemainderReader:
         before, it.state = it.state, it.state.fork()
         it.state.dead = False
         it.contexts = [UNCALLED, f"{UNREACHED}{what}"]
-        with it.within(info.source, func.frame):
+        with it.enter_source(info.source, func.frame):
             made: Value = func
             if isinstance(func, Class):
                 empty = unwrap_value(it, info.node, ())

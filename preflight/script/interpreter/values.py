@@ -376,7 +376,7 @@ class HeapObject:
         """Return an attribute."""
         return self.attrs.get(name, default)
 
-    def having(self, /, **changes: Value) -> "HeapObject":
+    def with_changes(self, /, **changes: Value) -> "HeapObject":
         """Return the thing with attributes changed."""
         return HeapObject(self.kind, self.place, MappingProxyType({**self.attrs, **changes}))
 

@@ -79,7 +79,7 @@ def open_file(it: Interpreter, path: Value, mode: Value | None, call: Call) -> V
     """Return a file that is open; the rules are sent it where it is written from its start."""
     if replaces_file(mode):
         note_result(it, path, call)
-    return it.new(HeapObject("file", call.place, {"path": path, "replaces": Const(replaces_file(mode))}))
+    return it.allocate(HeapObject("file", call.place, {"path": path, "replaces": Const(replaces_file(mode))}))
 
 
 def note_folder(it: Interpreter, path: Value, seen: Call) -> None:

@@ -54,31 +54,31 @@ def _define(it: Interpreter, call: Call, kind: str) -> Value:
     default = call.get("default", 1) or NONE
     switch = kind == "" and isinstance(default, Const)
     flags = (f"--{name}", f"--no{name}") if switch else (f"--{name}",)
-    entry = it.new(HeapObject("option", call.place, {"default": default}))
+    entry = it.allocate(HeapObject("option", call.place, {"default": default}))
     it.options.declared[entry.id] = DeclaredOption(flags, name, default, TRUE if switch else None, kind)
     if isinstance(default, Const) and default.place is not None:
         it.options.places[default.place] = flags[0]
     of_rank = it.options.declared[entry.id].is_local_rank() and it.target.args is None and it.target.world > 1
     value = RankValue(of=OF_NODE) if of_rank else read_flag(it, name)
     it.change(entry.id, value=value)
-    return it.new(HeapObject("namespace", call.place, {"value": value}))
+    return it.allocate(HeapObject("namespace", call.place, {"value": value}))
 
 
 def _config_file(it: Interpreter, call: Call) -> Value:
     """config_flags.DEFINE_config_file("config", "config/base.py"): what get_config() of that module gives."""
     made, path = _define(it, call, "str"), as_text(call.get("default", 1)) or ""
-    source = it.sources.imported(path.removesuffix(".py").strip("./").replace("/", "."), 0, it.source)
+    source = it.sources.find_import(path.removesuffix(".py").strip("./").replace("/", "."), 0, it.source)
     if not path.endswith(".py") or source is None:
         return made
     function = it.state.frames.get(it.module_frame(source), {}).get("get_config")
     if not isinstance(function, Func):
         return made
-    value = call_value(it, function, call.passing())
+    value = call_value(it, function, call.with_arguments())
     declared, name = it.options.declared, as_text(call.get("name", 0))
     entry = next(key for key, item in declared.items() if item.dest == name)
     it.change(entry, value=value)
     declared[entry] = DeclaredOption((), declared[entry].dest, value, None, "")
-    return it.new(HeapObject("namespace", call.place, {"value": value}))
+    return it.allocate(HeapObject("namespace", call.place, {"value": value}))
 
 
 CALLS: dict[str, CallModel] = {

@@ -253,7 +253,7 @@ def _filter(it: Interpreter, call: Call) -> Value:
         return _open(it, value)
     kept = []
     for item in value.items:
-        known = as_bool(call_value(it, func, call.passing(item)))
+        known = as_bool(call_value(it, func, call.with_arguments(item)))
         if known is None:
             return _open(it, value)
         kept += [item] if known else []
@@ -271,7 +271,7 @@ def _reduce(it: Interpreter, call: Call) -> Value:
     items = iter((*call.args[2:], *value.items))
     result = next(items)
     for item in islice(items, _MAX_ITEMS):
-        result = call_value(it, func, call.passing(result, item))
+        result = call_value(it, func, call.with_arguments(result, item))
     return result
 
 

@@ -145,7 +145,7 @@ class LibraryModel:
             return FALSE
         return read_flag(it, name.removeprefix(FLAGS)) if name.startswith(FLAGS) else None
 
-    def exported(self, it: Interpreter, name: str, node: ast.AST) -> Value | None:
+    def find_export(self, it: Interpreter, name: str, node: ast.AST) -> Value | None:
         """Return what a name is that a script gets by `import *`, None when the library has none such."""
         known = self.constant(it, name, node)
         if known is not None:
@@ -162,7 +162,7 @@ class LibraryModel:
             return handler(it, call)
         kind = self.kind_of_call(it, name, call)
         if kind:
-            ref = it.new(HeapObject(kind, call.place, {"__name__": Const(name)}))
+            ref = it.allocate(HeapObject(kind, call.place, {"__name__": Const(name)}))
             self.construct(it, ref, name, call)
             return ref
         for by_form in (huggingface.call_by_form, pytorch.call_by_form, files.open_by_form):
@@ -232,7 +232,7 @@ class LibraryModel:
         if (thing.kind, name) == ("optimizer", "param_groups"):
             return pytorch.list_parameter_groups(it, owner)
         if part := _PARTS.get((thing.kind, name)):
-            return it.new(HeapObject(part, thing.place))
+            return it.allocate(HeapObject(part, thing.place))
         return Method(owner, name) if (thing.kind, name) in _METHODS else UNKNOWN
 
     def assign(self, it: Interpreter, owner: Value, name: str, value: Value, place: CodeLocation) -> None:
@@ -287,19 +287,19 @@ class LibraryModel:
             return self.element(it, list_classes.list_items(it, iterable))
         return join(get_modules(it.thing(iterable)))
 
-    def raw_backward(self, it: Interpreter, call: Call) -> None:
+    def note_raw_backward(self, it: Interpreter, call: Call) -> None:
         """Send the rules the event of a backward() without a scaler or accelerator in it."""
         it.state.scaled = False
         owner = getattr(call.node.func, "value", None)
         handed = call.args and _OF_ENGINES.search(getattr(owner, "attr", getattr(owner, "id", "")))
         it.emit(call.event("backward", None, "handed" if handed else "raw"))
 
-    def own_step(self, it: Interpreter, owner: Value | None, call: Call) -> None:
+    def note_own_step(self, it: Interpreter, owner: Value | None, call: Call) -> None:
         """Send the rules a step, where the owner is an optimizer."""
         if isinstance(owner, Ref) and it.kind(owner) == "optimizer":
             it.emit(call.event("step", owner.id, OWN_STEP))
 
-    def promoted(self, it: Interpreter, call: Call) -> Value | None:
+    def promote_owner(self, it: Interpreter, call: Call) -> Value | None:
         """An unknown object whose parameters are read is a model from then on; of it little is known."""
         func = call.node.func
         if not isinstance(func, ast.Attribute):
@@ -318,12 +318,12 @@ class LibraryModel:
             sure = sure or (is_model and func.attr == "to" and any(item in _HALVES for item in given))
         if not sure:
             return None
-        ref = it.new(models.make_model(call.place, UNKNOWN, touched=TRUE))
+        ref = it.allocate(models.make_model(call.place, UNKNOWN, touched=TRUE))
         if name:
             assign_target(it, owner, ref)
         return models.model_method(it, ref, func.attr, call)
 
-    def moved(self, it: Interpreter, call: Call) -> Value:
+    def move_unknown(self, it: Interpreter, call: Call) -> Value:
         """Send the rules the event of something unknown that is put on a GPU; return a tensor on it."""
         cuda = getattr(call.node.func, "attr", "") == "cuda"
         here: tuple[Value, ...] = (Device("cuda"),) if cuda and not call.args else ()

@@ -38,11 +38,11 @@ def run_start_callbacks(it: Interpreter, trainer: Ref, call: Call) -> None:
     thing = it.thing(trainer)
     if thing is None:
         return
-    optimizer = call_methods(it, trainer, ("create_optimizer",), call.passing())
+    optimizer = call_methods(it, trainer, ("create_optimizer",), call.with_arguments())
     if optimizer != UNKNOWN:
         it.change(trainer.id, optimizers=Seq((optimizer,)))
     if thing.get("callbacks") != NONE:
-        none = call.passing()
+        none = call.with_arguments()
         made = make_instances(it, thing.get("callbacks"), none)
         it.change(trainer.id, callbacks=made)
         seen = _given(thing, _models(it, thing), call)
@@ -80,7 +80,7 @@ def run_step_callbacks(it: Interpreter, trainer: Ref, call: Call) -> None:
     for item in callbacks.items if isinstance(callbacks, Seq) else ():
         call_methods(it, item, _CALLBACKS, seen)
     for context in ("compute_loss_context_manager", "autocast_smart_context_manager"):
-        note_autocast(it, call_methods(it, trainer, (context,), call.passing()))
+        note_autocast(it, call_methods(it, trainer, (context,), call.with_arguments()))
     call_methods(it, trainer, _OVERRIDDEN, Call(call.node, call.place, (), seen.kwargs, {}, open=True))
     it.contexts.remove("training")
     it.emit(call.event("trained", trainer.id))

@@ -31,14 +31,14 @@ _ENTRY = "entry "
 def _by_dotted_name(it: Interpreter, name: str, call: Call) -> Value:
     """Return what `package.module.Name` is: of a module of the script, or a library's."""
     module, _, last = name.rpartition(".")
-    source = it.sources.imported(module, 0, it.source) if module else None
+    source = it.sources.find_import(module, 0, it.source) if module else None
     folder, _, inner = module.partition(".")
     if source is None and inner and folder == posixpath.basename(it.source.package):
-        source = it.sources.imported(inner, 0, it.source)  # the program starts in the folder above
+        source = it.sources.find_import(inner, 0, it.source)  # the program starts in the folder above
     if source is not None:
         it.module_frame(source)
         return get_attribute(it, Module(source.path), last, call.node)
-    own = it.sources.imported(name.partition(".")[0], 0, it.source) is not None
+    own = it.sources.find_import(name.partition(".")[0], 0, it.source) is not None
     return UNKNOWN if own or not module else ExternalName(name)
 
 
@@ -78,7 +78,7 @@ def _register(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     name = next((text for item in given if (text := as_text(item)) is not None), None)
     held: dict[str, Value] = {"registry": owner, "name": Const(name)}
     if defined is None:
-        return it.new(HeapObject("registration", call.place, held))
+        return it.allocate(HeapObject("registration", call.place, held))
     _note(it, owner, name, defined)
     return defined
 

@@ -89,7 +89,7 @@ def model_call(name: str) -> CallModel:
         _fill(it, call, name)
         if name != "new_group" or (ranks := call.get("ranks", 0) or NONE) == NONE:
             return UNKNOWN
-        return it.new(HeapObject("process group", call.place, {"ranks": ranks}))
+        return it.allocate(HeapObject("process group", call.place, {"ranks": ranks}))
 
     return model
 
@@ -166,7 +166,7 @@ def suspend_sync(it: Interpreter, _owner: Ref | Element, call: Call) -> Value:
     model = call.get("model", 0) or call.get("module", 0)
     if not isinstance(model, Ref) or as_bool(call.get("enabled", 1) or TRUE) is not True:
         return UNKNOWN
-    return it.new(HeapObject(f"{NO_SYNC} {model.id}", call.place))
+    return it.allocate(HeapObject(f"{NO_SYNC} {model.id}", call.place))
 
 
 def note_state_dict(it: Interpreter, model: int, call: Call) -> None:

@@ -76,7 +76,7 @@ def _sampler(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     it.change(ref.id, divides=TRUE, reshuffles=reshuffles, rank=rank)
     it.emit(call.event("sampler", ref.id, rank=rank, replicas=call.get("num_replicas", 1) or NONE))
     if is_by_rank(call.get("seed", 4) or NONE):
-        it.emit(replace(call, place=call.at("seed")).event("random split", ref.id, "seeded by rank"))
+        it.emit(replace(call, place=call.get_place("seed")).event("random split", ref.id, "seeded by rank"))
 
 
 ONE_EPOCH = "one epoch"  # what is said of a call of set_epoch with a constant, or before the loop over epochs
@@ -103,7 +103,7 @@ def _is_fixed(it: Interpreter, name: ast.Name | ast.Attribute) -> bool:
         return False
     word = name.attr if isinstance(name, ast.Attribute) else name.id
     parser = it.sources.parser
-    loops = [parser.nodes(node) for node in it.of_kinds(ast.For, ast.While)]
+    loops = [parser.nodes(node) for node in it.list_nodes(ast.For, ast.While)]
     loops = [parts for parts in loops if any(part is name for part in parts)]
     if not loops or len(loops) != it.loop_depth:
         return False  # a loop calls the function again, where it may give the name another value
@@ -249,7 +249,7 @@ def _shuffle(it: Interpreter, call: Call) -> Value:
     """random.shuffle(items) by the constructor of a dataset of the script that has items by number."""
     owner = it.attr(it.state.frames[it.frame].get("self"), "__class__")
     items = ast.unparse(call.node.args[0]) if call.node.args else ""
-    kept = (node for node in it.of_kinds(ast.Assign) if ast.unparse(node.targets[0]).startswith("self."))
+    kept = (node for node in it.list_nodes(ast.Assign) if ast.unparse(node.targets[0]).startswith("self."))
     held = items.startswith("self.") or any(items in map(ast.unparse, walk(node.value)) for node in kept)
     by_number = isinstance(owner, Class) and any("__getitem__" in info.names for info in it.mro(owner.key))
     if held and by_number and getattr(it.scope, "name", "") == "__init__":
@@ -272,8 +272,8 @@ def make_divided_loader(it: Interpreter, call: Call, shares: Value, shuffles: Va
     reshuffles = FALSE if validates or shared is not True else shuffles
     sampler = HeapObject("sampler", call.place, {"divides": TRUE, "reshuffles": reshuffles})
     held = {"dataset": call.first, "shuffle": NONE if shared else shuffles, "validates": Const(validates)}
-    held["sampler"] = NONE if shared is False else it.new(sampler)
-    return it.new(HeapObject("loader", call.place, held))
+    held["sampler"] = NONE if shared is False else it.allocate(sampler)
+    return it.allocate(HeapObject("loader", call.place, held))
 
 
 def _timm_loader(it: Interpreter, call: Call) -> Value:
@@ -286,7 +286,7 @@ def _timm_loader(it: Interpreter, call: Call) -> Value:
 def _split_by_node(it: Interpreter, call: Call) -> Value:
     """datasets.distributed.split_dataset_by_node(dataset, rank, world_size)."""
     given = ast.unparse(call.node.args[0]) if call.node.args else ""
-    made = (node for node in it.of_kinds(ast.Assign) if given in map(ast.unparse, node.targets))
+    made = (node for node in it.list_nodes(ast.Assign) if given in map(ast.unparse, node.targets))
     for part in (part for node in made for part in walk(node.value) if isinstance(part, ast.Call)):
         seeded = part.args or {word.arg for word in part.keywords} & {"seed", "generator", None}
         if getattr(part.func, "attr", "") == "shuffle" and not seeded and part.lineno < call.node.lineno:

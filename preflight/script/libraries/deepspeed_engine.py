@@ -38,8 +38,8 @@ def _make_engine(it: Interpreter, call: Call) -> Value:
     ranks = dict.fromkeys(("local_rank", "global_rank"), RankValue())
     engine = HeapObject(
         "engine", call.place, {"module": model, "device": Device("cuda", of_rank=True), **ranks}
-    ).having(parts=Const(_is_of_parts(it, given)))
-    return Seq((it.new(engine), UNKNOWN, UNKNOWN, UNKNOWN))
+    ).with_changes(parts=Const(_is_of_parts(it, given)))
+    return Seq((it.allocate(engine), UNKNOWN, UNKNOWN, UNKNOWN))
 
 
 def _is_of_parts(it: Interpreter, given: Value) -> bool:
@@ -57,7 +57,7 @@ def _forward(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
 
 
 def _backward(it: Interpreter, _owner: Ref | Element, call: Call) -> Value:
-    it.library.raw_backward(it, call)
+    it.library.note_raw_backward(it, call)
     return UNKNOWN
 
 

@@ -36,7 +36,7 @@ def _bf16_supported(it: Interpreter, call: Call) -> Value:
     if it.target.capability is None:
         return FALSE
     strict = as_bool(call.get("including_emulation", 0) or TRUE) is False
-    old = it.target.at_least("torch", 2, 3) is False
+    old = it.target.is_at_least("torch", 2, 3) is False
     it.asked_gpu = it.asked_gpu or strict or old
     return Const(not it.target.before_ampere if strict or old else True)
 
@@ -141,7 +141,7 @@ def note_placed(it: Interpreter, call: Call, device: Value | None, keyword: str)
         found = as_device(item)
         if isinstance(found, Device) and found.kind == "cuda":
             values = describe_use(found, item, device or NONE)
-            it.emit(ScriptEvent("cuda", call.at(keyword), None, call, "tensor", values))
+            it.emit(ScriptEvent("cuda", call.get_place(keyword), None, call, "tensor", values))
 
 
 def _load(it: Interpreter, call: Call) -> Value:

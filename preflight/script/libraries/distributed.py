@@ -74,7 +74,7 @@ def data_parallel(it: Interpreter, call: Call) -> Value:
 def _wrapped(it: Interpreter, call: Call) -> Value:
     """Return what a wrapper gets: a model, whatever made it."""
     model = call.get("module", 0) or UNKNOWN
-    return it.new(make_model(call.place, UNKNOWN)) if type(model) is Unknown else model
+    return it.allocate(make_model(call.place, UNKNOWN)) if type(model) is Unknown else model
 
 
 def ddp(it: Interpreter, call: Call, *, buffers: bool = True) -> Value:
@@ -138,7 +138,7 @@ def _keeps_whole(call: Call) -> bool:
 
 def _sharding_dtype(_it: Interpreter, call: Call) -> Value:
     """FSDP's MixedPrecision(param_dtype, ...), MixedPrecisionPolicy of fully_shard: what ranks compute in."""
-    return parse_dtype(call.get("param_dtype", 0), call.at("param_dtype"))
+    return parse_dtype(call.get("param_dtype", 0), call.get_place("param_dtype"))
 
 
 def _note_sharding_dtype(it: Interpreter, call: Call) -> Value:
@@ -174,7 +174,7 @@ def _start_ranks(
             it.state.device_set = it.state.grouped = True
             it.emit(call.event("process group", None, "nccl"))
         given = (*first, *(args.items if isinstance(args, Seq) else ()))
-        call_value(it, func, call.passing(*given))
+        call_value(it, func, call.with_arguments(*given))
         del it.contexts[depth:]
     return UNKNOWN
 
@@ -182,7 +182,7 @@ def _start_ranks(
 def _ray_model(it: Interpreter, call: Call) -> Value:
     """ray.train.torch.prepare_model(model): in the group of Ray, on its GPU, in DDP."""
     it.state.device_set = it.state.grouped = True
-    return ddp(it, call.passing(call.get("model", 0) or UNKNOWN))
+    return ddp(it, call.with_arguments(call.get("model", 0) or UNKNOWN))
 
 
 def _init_distributed_device(it: Interpreter, call: Call) -> Value:

@@ -101,7 +101,7 @@ def _load_dotenv(it: Interpreter, _call: Call) -> Value:
 
 def _environ_update(it: Interpreter, call: Call) -> Value:
     it.changed_variables.add("")
-    given = merge_maps(build_map(call.args[0]) if call.args else Map(()), call.named())
+    given = merge_maps(build_map(call.args[0]) if call.args else Map(()), call.get_keywords())
     for name, value in given.items:
         _note_set(it, str(name), value)
         place = given.places.get(name, call.place)

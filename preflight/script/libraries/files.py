@@ -76,7 +76,7 @@ _DOWNLOADS = ("torchvision.datasets.", "torchaudio.datasets.")
 def _note_download(it: Interpreter, name: str, call: Call) -> None:
     """Send the rules a dataset that downloads its files."""
     if name.startswith(_DOWNLOADS) and as_bool(call.get("download") or FALSE) is True:
-        note_write(it, replace(call, place=call.at("download")), call.get("root", 0), "download")
+        note_write(it, replace(call, place=call.get_place("download")), call.get("root", 0), "download")
 
 
 def open_by_form(it: Interpreter, name: str, call: Call) -> Value | None:

@@ -20,7 +20,9 @@ def _partial(it: Interpreter, call: Call) -> Value:
     """partial(f, ...): it remembers its arguments until it is called."""
     if not call.args:
         return UNKNOWN
-    return it.new(HeapObject("partial", call.place, {"func": call.args[0], "given": Const(it.keep(call))}))
+    return it.allocate(
+        HeapObject("partial", call.place, {"func": call.args[0], "given": Const(it.keep(call))})
+    )
 
 
 def _call_partial(it: Interpreter, owner: Ref | Element, call: Call) -> Value:

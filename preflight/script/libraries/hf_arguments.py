@@ -44,7 +44,9 @@ def construct_arguments(it: Interpreter, ref: Ref, name: str, call: Call) -> Non
 
 
 def _finish(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
-    requested_at = Dtype("at", call.at(next((word for word in _PRECISIONS if word in call.places), "")))
+    requested_at = Dtype(
+        "at", call.get_place(next((word for word in _PRECISIONS if word in call.places), ""))
+    )
     requested, trl = find_requested_precision(it, ref, name), Const(is_trl_config(name))
     it.change(ref.id, requested=requested, trl=trl, __name__=Const(name), requested_at=requested_at)
     it.state.device_set = True
@@ -129,15 +131,15 @@ def _objects(it: Interpreter, owner: Ref | Element, call: Call, given: Map | Non
 
 def _parsed(it: Interpreter, cls: Value, call: Call, given: Map | None) -> Value:
     """Return an object of one class, filled from what is given, or from the launch's arguments."""
-    plain = call.passing()
+    plain = call.with_arguments()
     if isinstance(cls, Class):
         ref = instantiate(it, cls, plain)
         base = it.library_base(cls.key)
     elif isinstance(cls, ExternalName) and is_arguments_class(cls.name):
-        ref = it.new(HeapObject("arguments", call.place, {"__name__": Const(cls.name)}))
+        ref = it.allocate(HeapObject("arguments", call.place, {"__name__": Const(cls.name)}))
         base = cls.name
     else:
-        return it.new(HeapObject("namespace", call.place))
+        return it.allocate(HeapObject("namespace", call.place))
     if not isinstance(ref, Ref):
         return ref
     thing = it.thing(ref)

@@ -48,7 +48,7 @@ def _accelerator(it: Interpreter, ref: Ref, _name: str, call: Call) -> None:
         sharded=Const(shards),
         always_sharded=Const(any(NONE not in list_values(plugin or NONE) for plugin in plugins)),
         cpu=call.get("cpu") or FALSE,
-        requested_at=Dtype("at", call.at("mixed_precision")),
+        requested_at=Dtype("at", call.get_place("mixed_precision")),
         open=Const(call.open),
         steps_once=Const(_steps_once(call)),
         log_with=call.get("log_with") or NONE,
@@ -142,7 +142,7 @@ def _loaded(it: Interpreter, owner: str, last: str, call: Call) -> Value | None:
         return UNKNOWN
     if cls.endswith("Config") and root == "transformers":
         it.emit(call.event("attention"))
-        return it.new(HeapObject("model config", call.place, {"__name__": Const(owner)}))
+        return it.allocate(HeapObject("model config", call.place, {"__name__": Const(owner)}))
     if any(word in cls for word in ("Tokenizer", "Processor", "Config", "Extractor")):
         return UNKNOWN
     return load_model(it, root, last, call)
@@ -152,19 +152,19 @@ def load_model(it: Interpreter, root: str, how: str, call: Call) -> Ref:
     """Put a loaded model on the heap, and send the rules an event."""
     keyword = "dtype" if "dtype" in call.kwargs else "torch_dtype"
     given = call.get(keyword)
-    place = call.at(keyword)
+    place = call.get_place(keyword)
     dtype = (
         _default_dtype(it, root, how, call) if given is None or given == NONE else parse_dtype(given, place)
     )
     quantized = _quantized(it, call)
     device_map = call.get("device_map") or NONE
-    ref = it.new(
+    ref = it.allocate(
         make_model(
             call.place,
             dtype,
             quantized=quantized,
             device_map=device_map,
-            device_map_at=Dtype("at", call.at("device_map")),
+            device_map_at=Dtype("at", call.get_place("device_map")),
             library=Const(root),
             fits_float16=Const(root == "diffusers" or fits_float16(call)),
         )
@@ -180,7 +180,7 @@ def _default_dtype(it: Interpreter, root: str, how: str, call: Call) -> Value:
         return UNKNOWN
     if root == "diffusers" or how == "from_config":
         return Dtype("float32", call.place)
-    newer = it.target.at_least("transformers", 5)
+    newer = it.target.is_at_least("transformers", 5)
     if newer is False or is_in_float32(call):
         return Dtype("float32", call.place)
     return Dtype("checkpoint", call.place) if newer else UNKNOWN
@@ -233,7 +233,9 @@ def _lora_config(it: Interpreter, ref: Ref, _name: str, call: Call) -> None:
         ref.id,
         modules_to_save=call.get("modules_to_save") or NONE,
         bias=call.get("bias") or Const("none"),
-        extra_at=Dtype("at", call.at("modules_to_save" if "modules_to_save" in call.kwargs else "bias")),
+        extra_at=Dtype(
+            "at", call.get_place("modules_to_save" if "modules_to_save" in call.kwargs else "bias")
+        ),
     )
 
 
@@ -288,7 +290,7 @@ def _by_name(it: Interpreter, args: Value, call: Call) -> Value:
     thing = it.thing(args) if isinstance(args, Ref) else None
     more = thing.get("model_init_kwargs") if thing else NONE
     if more == NONE and thing is not None and not as_bool(thing.get("open", FALSE)):
-        return it.new(make_model(call.place, Dtype("float32", call.place)))
+        return it.allocate(make_model(call.place, Dtype("float32", call.place)))
     if not isinstance(more, Map):
         return UNKNOWN
     named: dict[str, Value] = {name: value for name, value in more.items if isinstance(name, str)}

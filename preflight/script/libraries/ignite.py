@@ -28,10 +28,15 @@ def _trainer(it: Interpreter, call: Call) -> Value:
     note_placed(it, call, call.get("device", 3), "device")
     scaler = call.get("scaler") or (UNKNOWN if call.open else FALSE)
     if scaler == TRUE:
-        scaler = it.library.call(it, "torch.amp.GradScaler", call.passing())
+        scaler = it.library.call(it, "torch.amp.GradScaler", call.with_arguments())
     optimizer, amp = call.get("optimizer", 1) or UNKNOWN, call.get("amp_mode") or NONE
-    half = {"optimizer": optimizer, "scaler": scaler, "amp": amp, "at": Dtype("at", call.at("amp_mode"))}
-    return it.new(HeapObject("ignite engine", call.place, half))
+    half = {
+        "optimizer": optimizer,
+        "scaler": scaler,
+        "amp": amp,
+        "at": Dtype("at", call.get_place("amp_mode")),
+    }
+    return it.allocate(HeapObject("ignite engine", call.place, half))
 
 
 def _run(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
@@ -44,7 +49,7 @@ def _run(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     batch = it.library.element(it, call.get("data", 0) or UNKNOWN)
     for _ in range(2):
         if "function" in thing.attrs:
-            call_value(it, thing.get("function"), call.passing(owner, batch))
+            call_value(it, thing.get("function"), call.with_arguments(owner, batch))
         else:
             _train(it, thing, call)
     it.loop_depth -= 1
@@ -59,16 +64,16 @@ def _train(it: Interpreter, thing: HeapObject, call: Call) -> None:
         it.emit(ScriptEvent("autocast", spot.place, None, None, "cuda", half))
     for item in list_values(optimizer):
         if isinstance(item, Ref):
-            it.library.method(it, item, "zero_grad", call.passing())
+            it.library.method(it, item, "zero_grad", call.with_arguments())
     if isinstance(scaler, Ref):
-        it.library.method(it, scaler, "scale", call.passing(UNKNOWN))
-        it.library.method(it, scaler, "step", call.passing(optimizer))
-        it.library.method(it, scaler, "update", call.passing())
+        it.library.method(it, scaler, "scale", call.with_arguments(UNKNOWN))
+        it.library.method(it, scaler, "step", call.with_arguments(optimizer))
+        it.library.method(it, scaler, "update", call.with_arguments())
     elif scaler in (FALSE, NONE):
-        it.library.raw_backward(it, call.passing())
+        it.library.note_raw_backward(it, call.with_arguments())
         for item in list_values(optimizer):
             if isinstance(item, Ref):
-                it.library.method(it, item, "step", call.passing())
+                it.library.method(it, item, "step", call.with_arguments())
 
 
 def _auto_model(it: Interpreter, call: Call) -> Value:

@@ -75,7 +75,7 @@ def _construct(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     on_cpu = asks_cpu or it.target.capability is None
     words = [_word(item) for item in list_values(given)]
     mixed = join(_mixed(word, on_cpu=on_cpu) for word in words)
-    place = call.at("precision")
+    place = call.get_place("precision")
     it.change(
         ref.id,
         mixed_precision=mixed,
@@ -213,7 +213,7 @@ def _fit_one(it: Interpreter, trainer: Ref, model: Ref, call: Call) -> None:
     for after in (_BETWEEN, ()):
         hooks(_TURN)
         for optimizer in optimizers:
-            it.library.method(it, optimizer, "step", call.passing())
+            it.library.method(it, optimizer, "step", call.with_arguments())
         hooks(after)
     it.loop_depth -= 1
     it.contexts.remove("training")

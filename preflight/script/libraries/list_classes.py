@@ -14,7 +14,7 @@ def list_items(it: Interpreter, owner: Ref | Element) -> Seq:
 
 
 def _put(it: Interpreter, owner: Ref | Element, held: Seq) -> Value:
-    it.change(get_id(owner), **{_ITEMS: it.held(held, it.source.tree)})
+    it.change(get_id(owner), **{_ITEMS: it.limit_value(held, it.source.tree)})
     return NONE
 
 

@@ -66,7 +66,7 @@ _CASTS = {"half": "float16", "float": "float32", "bfloat16": "bfloat16", "double
 
 def make_model(place: CodeLocation, dtype: Value, **more: Value) -> HeapObject:
     """Return a model as it is after loading."""
-    base = HeapObject("model", place).having(
+    base = HeapObject("model", place).with_changes(
         dtype=dtype,
         adapters=NONE,
         half_extra=FALSE,
@@ -79,7 +79,7 @@ def make_model(place: CodeLocation, dtype: Value, **more: Value) -> HeapObject:
         touched=FALSE,
         role=NONE,
     )
-    return base.having(**more)
+    return base.with_changes(**more)
 
 
 def parse_dtype(value: Value | None, place: CodeLocation) -> Value:
@@ -130,7 +130,7 @@ def model_method(it: Interpreter, owner: Ref | Element, name: str, call: Call) -
     if isinstance(owner, Element) and owner.what in ("data", "grad", *_PARAMETERS):
         return _parameter_method(it, owner, name, call)
     if name == NO_SYNC:
-        return it.new(HeapObject(f"{NO_SYNC} {get_id(owner)}", call.place))
+        return it.allocate(HeapObject(f"{NO_SYNC} {get_id(owner)}", call.place))
     if name in _CASTS and not call.args:
         cast(it, owner, Dtype(_CASTS[name], call.place), call.place)
         return owner
@@ -177,7 +177,7 @@ def _apply(it: Interpreter, owner: Ref | Element, _model: int, call: Call) -> No
     it.tests = []
     for function in list_values(call.args[0]) if call.args else ():
         if isinstance(function, Func):
-            call_function(it, function, call.passing(module))
+            call_function(it, function, call.with_arguments(module))
     it.tests, it.state.dead = outer, dead
 
 
@@ -208,7 +208,7 @@ def _move(it: Interpreter, owner: Ref | Element, name: str, call: Call) -> Value
     for target in targets:
         for item in list_values(target):
             if isinstance(item, Dtype):
-                spot = call.at("dtype")
+                spot = call.get_place("dtype")
                 cast(it, owner, Dtype(item.name, spot), call.place, sure=item is target)
             elif isinstance(item, Map) and item.get(TENSOR_DTYPE) is not None:
                 cast(it, owner, UNKNOWN, call.place)
@@ -259,12 +259,12 @@ def attach_adapters(it: Interpreter, model: int, config: Value, call: Call, *, a
     if thing is None:
         return
     base = thing.get("dtype")
-    old = it.target.at_least("peft", 0, 12) is False
+    old = it.target.is_at_least("peft", 0, 12) is False
     dtype = base if autocast == FALSE or old else Dtype("float32", call.place)
     if autocast not in (TRUE, FALSE):
         dtype = join((Dtype("float32", call.place), base))
     if isinstance(dtype, Dtype) and autocast == FALSE:
-        dtype = Dtype(dtype.name, call.at("autocast_adapter_dtype"))
+        dtype = Dtype(dtype.name, call.get_place("autocast_adapter_dtype"))
     lora = it.thing(config) if isinstance(config, Ref) else None
     extra = lora is not None and (
         lora.get("modules_to_save") not in (NONE, UNKNOWN)

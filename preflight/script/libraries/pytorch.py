@@ -180,7 +180,7 @@ def _autocast(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     kind = as_text(call.get("device_type")) or first or ("cpu" if ".cpu." in name else "cuda")
     given = call.get("dtype", 1 if first in ("cuda", "cpu") else 5)
     default = Dtype("bfloat16" if kind == "cpu" else "float16", call.place)
-    dtype = default if given is None or given == NONE else parse_dtype(given, call.at("dtype"))
+    dtype = default if given is None or given == NONE else parse_dtype(given, call.get_place("dtype"))
     enabled = call.get("enabled") or (UNKNOWN if call.open else TRUE)
     it.change(ref.id, dtype=dtype, enabled=enabled, device=Const(kind))
     it.emit(call.event("autocast made", ref.id, name))
@@ -197,7 +197,7 @@ def _backward(it: Interpreter, call: Call) -> Value:
         return NONE
     scaled = [isinstance(item, Map) and item.get("__scaled__") for item in list_values(call.args[0])]
     if not any(scaled):
-        it.library.raw_backward(it, call)
+        it.library.note_raw_backward(it, call)
     return NONE
 
 
@@ -212,7 +212,7 @@ def construct_module(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     old = it.thing(ref)
     if old is None:
         return
-    dtype = parse_dtype(call.get("dtype"), call.at("dtype"))
+    dtype = parse_dtype(call.get("dtype"), call.get_place("dtype"))
     attrs = dict(old.attrs)
     thing = make_model(old.place, dtype if dtype != NONE else _default_dtype(it, old.place))
     attrs |= _listed(name, call)
@@ -220,13 +220,13 @@ def construct_module(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     it.put(ref.id, HeapObject("model", old.place, {**thing.attrs, **attrs}))
     _note_half_part(it, dtype)
     if dtype != NONE:
-        it.emit(ScriptEvent("layer", call.at("dtype"), ref.id, call, "", {"dtype": dtype}))
+        it.emit(ScriptEvent("layer", call.get_place("dtype"), ref.id, call, "", {"dtype": dtype}))
     given = call.get("device") or NONE
     for item in list_values(given):
         device = as_device(item)
         if isinstance(device, Device) and device.kind == "cuda":
             use = describe_use(device, item, given)
-            it.emit(ScriptEvent("cuda", call.at("device"), ref.id, call, "model", use))
+            it.emit(ScriptEvent("cuda", call.get_place("device"), ref.id, call, "model", use))
 
 
 def _default_dtype(it: Interpreter, place: CodeLocation) -> Value:
@@ -301,7 +301,7 @@ def _lerp(it: Interpreter, call: Call) -> Value:
 def _moving_average(it: Interpreter, call: Call) -> Value:
     model = call.get("model", 0) or UNKNOWN
     thing = it.thing(model) if isinstance(model, Ref) else None
-    return it.new(thing.having(optimized=FALSE, role=Const("copy"))) if thing else UNKNOWN
+    return it.allocate(thing.with_changes(optimized=FALSE, role=Const("copy"))) if thing else UNKNOWN
 
 
 def _unsafe_loss(it: Interpreter, call: Call) -> Value:
@@ -367,7 +367,7 @@ def _optimizer_of_timm(it: Interpreter, name: str, call: Call) -> Value:
     given = call.get("model_or_params" if number == 0 else "model", number) or UNKNOWN
     refs = [item for item in list_values(given) if isinstance(item, Ref) and it.kind(item) == "model"]
     models = [Element(item.id, "parameters") for item in refs]
-    ref = it.new(HeapObject("optimizer", call.place))
+    ref = it.allocate(HeapObject("optimizer", call.place))
     kept = replace(call, args=(Seq(tuple(models)) if models else given,), kwargs={}, open=True)
     _optimizer(it, ref, name, kept)
     return ref
@@ -386,7 +386,7 @@ def call_by_form(it: Interpreter, name: str, call: Call) -> Value | None:
     if root in ("torch_ort", "onnxruntime", "apex") and last in _WRAPPERS:
         return call.first
     if name.startswith(("torchvision.models.", "timm.create_model")) and last[:1].islower():
-        return it.new(make_model(call.place, _default_dtype(it, call.place), __name__=Const(name)))
+        return it.allocate(make_model(call.place, _default_dtype(it, call.place), __name__=Const(name)))
     if root == "timm" and last in ("create_optimizer", "create_optimizer_v2"):
         return _optimizer_of_timm(it, name, call)
     if name.startswith("torch.optim.lr_scheduler.") or (
@@ -394,7 +394,7 @@ def call_by_form(it: Interpreter, name: str, call: Call) -> Value | None:
     ):
         return schedule_of(it, call, last)
     if name.startswith("torch.optim.") and last[:1].isupper():
-        ref = it.new(HeapObject("optimizer", call.place))
+        ref = it.allocate(HeapObject("optimizer", call.place))
         _optimizer(it, ref, name, call)
         return ref
     return None

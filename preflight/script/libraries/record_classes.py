@@ -69,7 +69,7 @@ def _field(it: Interpreter, call: Call) -> Value:
         return UNKNOWN
     it.factories[id(call.node)] = factory
     early, dead = it.state.early_cuda, it.state.dead
-    made = call_value(it, factory, call.passing())
+    made = call_value(it, factory, call.with_arguments())
     it.state.early_cuda, it.state.dead = early, dead  # it runs where an object is made
     return made
 
@@ -77,7 +77,7 @@ def _field(it: Interpreter, call: Call) -> Value:
 def _set_fields(it: Interpreter, call: Call) -> Value:
     """dataclasses.replace(config, ...), config.model_copy(update={...}): a copy with fields changed."""
     thing = it.thing(call.args[0]) if call.args else None
-    return it.new(thing.having(**call.kwargs)) if thing and not call.open else UNKNOWN
+    return it.allocate(thing.with_changes(**call.kwargs)) if thing and not call.open else UNKNOWN
 
 
 def _as_map(it: Interpreter, value: Value, depth: int) -> Value:
@@ -97,7 +97,7 @@ def _fields(it: Interpreter, call: Call) -> Value:
     values = {name.id: info.names.get(name.id, UNKNOWN) for info, name in named if isinstance(name, ast.Name)}
     made = ({"name": Const(name), "default": value} for name, value in values.items())
     more = not values or it.library_base(key) != ""
-    return Seq(tuple(it.new(HeapObject("namespace", call.place, each)) for each in made), more)
+    return Seq(tuple(it.allocate(HeapObject("namespace", call.place, each)) for each in made), more)
 
 
 def _class_of_fields(it: Interpreter, call: Call) -> Value:
@@ -110,7 +110,7 @@ def _class_of_fields(it: Interpreter, call: Call) -> Value:
     names = text.replace(",", " ").split() if text is not None else _texts(fields)
     if names is None:
         return UNKNOWN
-    return it.new(HeapObject("tuple class", call.place, {"fields": Seq(tuple(map(Const, names)))}))
+    return it.allocate(HeapObject("tuple class", call.place, {"fields": Seq(tuple(map(Const, names)))}))
 
 
 def _texts(value: Value) -> list[str] | None:
@@ -124,7 +124,7 @@ def _make_tuple(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     values = {**dict(zip(names, call.args, strict=False)), **call.kwargs}
     if call.open or len(values) < len(names):
         values = {name: values.get(name, UNKNOWN) for name in names}
-    return it.new(HeapObject("instance", call.place, {**values, "__fields__": fields}))
+    return it.allocate(HeapObject("instance", call.place, {**values, "__fields__": fields}))
 
 
 def _structured(it: Interpreter, call: Call) -> Value:
@@ -142,7 +142,7 @@ def _overlaid(it: Interpreter, call: Call) -> Value:
         if isinstance(result, Map) and isinstance(over, Map):
             result = merge_maps(result, over)
         elif thing is not None and isinstance(over, Map):
-            result = it.new(thing.having(**{str(name): value for name, value in over.items}))
+            result = it.allocate(thing.with_changes(**{str(name): value for name, value in over.items}))
         elif isinstance(item, (Ref, Map)):
             result = item
     return result

@@ -47,4 +47,4 @@ def _started(it: Interpreter, cls: Class, made: Value, call: Call) -> Value:
 
 
 def _without_arguments(call: Call) -> Call:
-    return call.passing()
+    return call.with_arguments()

@@ -28,7 +28,7 @@ def schedule_of(it: Interpreter, call: Call, name: str) -> Value:
         "given": Const("\n".join(given)),
         "steps": Const("|".join(map(re.escape, filter(_NAMED.match, steps)))),
     }
-    return it.new(HeapObject("scheduler", call.place, attrs))
+    return it.allocate(HeapObject("scheduler", call.place, attrs))
 
 
 def _step(it: Interpreter, owner: Ref | Element, call: Call) -> Value:

@@ -103,7 +103,7 @@ def _map(it: Interpreter, call: Call) -> Value:
     func, items = [*call.args, UNKNOWN, UNKNOWN][:2]
     known = items.items if isinstance(items, Seq) and not items.open else ()
     each = known if 0 < len(known) <= MAX_ALTERNATIVES else (it.library.element(it, items),)
-    made = tuple(call_value(it, func, call.passing(item)) for item in each)
+    made = tuple(call_value(it, func, call.with_arguments(item)) for item in each)
     return Seq(made, open=each is not known)
 
 
@@ -112,7 +112,7 @@ def _range(_it: Interpreter, call: Call) -> Value:
 
 
 def _dict(_it: Interpreter, call: Call) -> Value:
-    return merge_maps(build_map(call.args[0]) if call.args else Map(()), call.named())
+    return merge_maps(build_map(call.args[0]) if call.args else Map(()), call.get_keywords())
 
 
 def _typed_dict(it: Interpreter, call: Call) -> Value:
@@ -177,8 +177,8 @@ def _deepcopy(it: Interpreter, call: Call) -> Value:
         return value if isinstance(value, (Const, Seq, Map)) else UNKNOWN
     copies: dict[int, Ref] = {}
     for number in list_parts(it, value.id) if isinstance(value, Ref) else ():
-        part = it.state.heap[number].having(optimized=FALSE, recast=FALSE, role=Const("copy"))
-        copies[number] = it.new(part)
+        part = it.state.heap[number].with_changes(optimized=FALSE, recast=FALSE, role=Const("copy"))
+        copies[number] = it.allocate(part)
     for copied in copies.values():
         held = it.state.heap[copied.id].attrs.items()
         it.change(copied.id, **{name: copies.get(item.id, item) for name, item in held if type(item) is Ref})
@@ -204,7 +204,7 @@ def _module(it: Interpreter, call: Call) -> Value:
     if name is None:
         note_module_name(it, call.node.args[0] if call.node.args else ast.Constant(None))
         return UNKNOWN
-    source = it.sources.imported(name.lstrip("."), len(name) - len(name.lstrip(".")), it.source)
+    source = it.sources.find_import(name.lstrip("."), len(name) - len(name.lstrip(".")), it.source)
     if source is None:
         return UNKNOWN if name.startswith(".") else ExternalName(name)
     it.module_frame(source)
@@ -293,7 +293,7 @@ CALLS: dict[str, CallModel] = {
     "itertools.cycle": partial(_same, again=True),
     "itertools.islice": _slice,
     **{
-        f"itertools.{name}while": lambda it, call: _same(it, call.passing(*call.args[1:]))
+        f"itertools.{name}while": lambda it, call: _same(it, call.with_arguments(*call.args[1:]))
         for name in ("take", "drop")
     },
     "builtins.map": _map,
@@ -316,7 +316,9 @@ CALLS: dict[str, CallModel] = {
     **{f"{name}.loads": _loads(".toml") for name in _TOML},
     **{f"{name}.load": _config for name in (*_TOML, "json")},
     "omegaconf.OmegaConf.load": _config,
-    "types.SimpleNamespace": lambda it, call: it.new(HeapObject("namespace", call.place, dict(call.kwargs))),
+    "types.SimpleNamespace": lambda it, call: it.allocate(
+        HeapObject("namespace", call.place, dict(call.kwargs))
+    ),
     **dict.fromkeys(("sys.exit", "os._exit", "builtins.exit", "builtins.quit"), _exit),
 }
 

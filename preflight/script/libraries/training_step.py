@@ -131,7 +131,7 @@ def _wrapped(it: Interpreter) -> list[HeapObject]:
     found = [
         thing for thing in it.state.heap.values() if thing.kind == "model" and thing.get("wrapped") == TRUE
     ]
-    return [found[0].having(touched=TRUE)] if len(found) == 1 else []
+    return [found[0].with_changes(touched=TRUE)] if len(found) == 1 else []
 
 
 def _ref(value: Value) -> Value:

@@ -110,6 +110,6 @@ def list_flags(it: "Interpreter", place: CodeLocation | None) -> set[str]:
 def _tests_around(it: "Interpreter", place: CodeLocation) -> Iterator[ast.expr]:
     """Yield the conditions in whose own branches a line is, none of an `else`."""
     source = it.sources.get(place.path)
-    for node in it.sources.parser.of_kinds(source.tree, ast.If) if source is not None else ():
+    for node in it.sources.parser.list_nodes(source.tree, ast.If) if source is not None else ():
         if node.body[0].lineno <= place.line <= (node.body[-1].end_lineno or 0):
             yield node.test

@@ -172,7 +172,7 @@ def _in_unlike_turns(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
         if not loop.by_rank:
             continue
         with track_call(it, loop.calls):
-            turns = [node for node in it.of_kinds(ast.For) if it.place(node) == loop.place]
+            turns = [node for node in it.list_nodes(ast.For) if it.place(node) == loop.place]
             uneven = any(takes_every_nth(it, node) for node in turns)
         if uneven:
             what = _OF_ALL.get(event.name) or f"{event.what}()"
@@ -191,7 +191,7 @@ def _goes_on_alone(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
         source = it.sources.get(path)
         if source is None or not it.sources.parser.make(_OF_MEMORY.search, source.text):
             continue
-        for node in it.sources.parser.of_kinds(source.tree, ast.Try):
+        for node in it.sources.parser.list_nodes(source.tree, ast.Try):
             last = node.body[-1].end_lineno or 0
             around = path == event.place.path and node.lineno <= event.place.line <= last
             for handler in node.handlers if around or source.place(node) in caught else ():
@@ -297,7 +297,7 @@ def _without_rank_0(it: Interpreter) -> Iterator[RuleHit]:
 
     A note where code was not read: rank 0 may come to the counterpart in it.
     """
-    unread = it.sources.unread()  # which reads the modules that rules of the end look into as well
+    unread = it.sources.has_unread()  # which reads the modules that rules of the end look into as well
     for key, places in list(it.notes.items()) if not it.notes.get(_PARTED) else ():
         if isinstance(key, _Alone) and key.others:
             message = f"rank 0 does not come to this {key.what}, and the others wait for it"

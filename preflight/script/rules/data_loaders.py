@@ -105,7 +105,7 @@ def _one_part(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     several = replicas != Const(1) and place_of(replicas) not in it.options.places
     if literal and several and event.call and it.state.grouped and OF_SOME.isdisjoint(it.contexts):
         message = "every rank takes this one part of the data, and none the others"
-        yield RuleHit(event.call.at("rank"), message, "leave rank= out", Level.WARNING)
+        yield RuleHit(event.call.get_place("rank"), message, "leave rank= out", Level.WARNING)
 
 
 _MAKES_STEPS = re.compile(r"step|optim|updat|engine|hook|callback|after_|apply", re.IGNORECASE)
@@ -134,7 +134,7 @@ def _undivided(it: Interpreter, loader: HeapObject) -> RuleHit:
     plain = bool(given) and all(isinstance(item, Const) for value in given for item in list_values(value))
     if drawn and any(_OF_STEPS.search(find_call_words(it, thing.place)) for thing in samplers):
         level, message = Level.INFO, f"{message}, unless each draws its own by chance"
-    elif not shuffles and not plain and it.sources.unread():
+    elif not shuffles and not plain and it.sources.has_unread():
         level, message = Level.INFO, f"{message}, unless a module that could not be read does it"
     iterable = any(_is_iterable(it, item) for item in list_values(loader.get("dataset")))
     return RuleHit(loader.place, message, describe_division(it, loader, iterable=iterable), level)
@@ -153,7 +153,7 @@ def _is_divided_elsewhere(it: Interpreter, loader: HeapObject, *, again: bool) -
     if all(_class_of(it, dataset) for dataset in datasets):
         nodes = [node for dataset in datasets for node in _code_of(it, dataset)]
         taken = [getattr(node, "iter", node) for node in nodes if type(node) in (ast.For, ast.Assign)]
-        helpers = it.functions_named(list_names(part for each in taken for part in walk(each)))
+        helpers = it.list_functions(list_names(part for each in taken for part in walk(each)))
         nodes += [node for each in helpers for node in walk(each)]
         if any(_FILLS.search(getattr(node, "name", None) or "") for node in nodes):
             return True  # with what the rank itself has seen
@@ -242,7 +242,7 @@ def options_that_exclude_each_other(it: Interpreter, event: ScriptEvent) -> Iter
         return
     for keyword, reason, fix, sure in _conflicts(it, loader, call):
         level = Level.ERROR if sure else Level.WARNING
-        yield RuleHit(call.at(keyword), f"DataLoader refuses {reason}", fix, level)
+        yield RuleHit(call.get_place(keyword), f"DataLoader refuses {reason}", fix, level)
 
 
 def _conflicts(it: Interpreter, loader: HeapObject, call: Call) -> Iterator[tuple[str, str, str, bool]]:
@@ -277,9 +277,9 @@ def _conflicts(it: Interpreter, loader: HeapObject, call: Call) -> Iterator[tupl
         ):
             if all(isinstance(item, Const) and item.value for item in list_values(value)):
                 allowed = keyword == "prefetch_factor" and value == _OLD_PREFETCH
-                sure = not allowed or it.target.at_least("torch", 2) is True
+                sure = not allowed or it.target.is_at_least("torch", 2) is True
                 reason = f"{keyword}= without workers" + (", from torch 2.0 on" if allowed else "")
-                if not allowed or it.target.at_least("torch", 2) is not False:
+                if not allowed or it.target.is_at_least("torch", 2) is not False:
                     yield keyword, reason, "num_workers=4, or remove it", sure
 
 

@@ -93,7 +93,7 @@ def arguments_that_no_exchange_takes(it: Interpreter, event: ScriptEvent) -> Ite
         if _is_a_list(call.get(word, position)):
             fix = f"{word}={word} if rank == 0 else None"
             message = f"every rank gives {name}() a list, which only the rank takes that gets or sends all"
-            yield RuleHit(call.at(word), message, fix, Level.WARNING)
+            yield RuleHit(call.get_place(word), message, fix, Level.WARNING)
     if name in _ROOTS and not call.open:
         yield from _wrong_root(it, event, call.get(*_ROOTS[name]), apart=apart)
     if name in _FILLED and call.node.args and _repeats_one(it, call.node, name):
@@ -121,7 +121,7 @@ def _is_of_torch(it: Interpreter, node: ast.Call) -> bool:
 def _made_by_some(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """Yield a group that one branch of ranks makes alone; another one in the other branch may be its like."""
     node = event.call.node if event.call else None
-    for each in it.of_kinds(ast.If):
+    for each in it.list_nodes(ast.If):
         sides = each.body, each.orelse
         for side, other in (sides, sides[::-1]):
             made = any("new_group" in ast.unparse(item) for item in other)
@@ -144,7 +144,7 @@ def _wrong_root(it: Interpreter, event: ScriptEvent, root: Value | None, *, apar
     word = _ROOTS[event.what][0]
     if isinstance(root, RankValue) and root.of and group == NONE and not apart:
         message = f"each rank names itself in {word}=, so no two mean the same one"
-        yield RuleHit(call.at(word), message, f"{word}=0", Level.WARNING)
+        yield RuleHit(call.get_place(word), message, f"{word}=0", Level.WARNING)
     thing = it.thing(group)
     ranks = thing.get("ranks") if thing is not None and thing.kind == "process group" else NONE
     if isinstance(ranks, Seq) and not ranks.open and isinstance(root, Const) and type(root.value) is int:
@@ -152,7 +152,7 @@ def _wrong_root(it: Interpreter, event: ScriptEvent, root: Value | None, *, apar
         if known and ranks.items and root not in ranks.items:
             message = f"rank {root.value!s} is not in this group, which {event.what}() refuses"
             fix = f"{word}={getattr(ranks.items[0], 'value', 0)}, a rank of the whole launch"
-            yield RuleHit(call.at(word), message, fix, Level.WARNING)
+            yield RuleHit(call.get_place(word), message, fix, Level.WARNING)
 
 
 def _repeats_one(it: Interpreter, call: ast.Call, name: str) -> bool:
@@ -162,7 +162,7 @@ def _repeats_one(it: Interpreter, call: ast.Call, name: str) -> bool:
     for node in given:
         stores = [
             each.value
-            for each in it.of_kinds(ast.Assign)
+            for each in it.list_nodes(ast.Assign)
             if isinstance(node, ast.Name) and each.lineno <= call.lineno
             if any(getattr(target, "id", "") == node.id for target in each.targets)
         ]
@@ -195,7 +195,7 @@ def _lost(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
         return
     asynchronous = call.get("async_op") or FALSE
     if asynchronous == TRUE:
-        dropped = any(node.value is call.node for node in it.of_kinds(ast.Expr))
+        dropped = any(node.value is call.node for node in it.list_nodes(ast.Expr))
         if dropped and not any(map(_WAITS.search, list_names(it.nodes))):
             message = f"nothing waits for this {event.what}(): its handle is thrown away"
             fix = "work = ..., and work.wait() before the result is read"
@@ -208,9 +208,9 @@ def _lost(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
 
 def _takes_result(it: Interpreter, call: ast.Call) -> bool:
     """Whether code reckons with what a call gives, at once or under the one name that it gets."""
-    if any(node.value is call for node in it.of_kinds(ast.Expr)):
+    if any(node.value is call for node in it.list_nodes(ast.Expr)):
         return False
-    targets = [node.targets[0] for node in it.of_kinds(ast.Assign) if node.value is call]
+    targets = [node.targets[0] for node in it.list_nodes(ast.Assign) if node.value is call]
     names = [target.id for target in targets if isinstance(target, ast.Name)]
     stored = [node for node in it.nodes if type(node) is ast.Name and type(node.ctx) is ast.Store]
 
@@ -221,7 +221,7 @@ def _takes_result(it: Interpreter, call: ast.Call) -> bool:
         return node is call
 
     reads = (node for node in it.nodes if type(node) is ast.Attribute)
-    return any(is_result(node.left) or is_result(node.right) for node in it.of_kinds(ast.BinOp)) or any(
+    return any(is_result(node.left) or is_result(node.right) for node in it.list_nodes(ast.BinOp)) or any(
         is_result(node.value) and not _OF_HANDLES.search(node.attr) for node in reads
     )
 

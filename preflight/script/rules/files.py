@@ -221,7 +221,7 @@ def _may_differ(value: Value) -> bool:
 
 def _is_of_a_failure(it: Interpreter, node: ast.Call) -> bool:
     """Whether a branch around a call ends by an exception or exit: the rank writes that fails."""
-    bodies = [body for each in it.of_kinds(ast.If) for body in (each.body, each.orelse) if body]
+    bodies = [body for each in it.list_nodes(ast.If) for body in (each.body, each.orelse) if body]
     around = (body[-1] for body in bodies if body[0].lineno <= node.lineno <= (body[-1].end_lineno or 0))
     return any(isinstance(last, (ast.Raise, ast.Expr)) and _ENDS.search(ast.unparse(last)) for last in around)
 

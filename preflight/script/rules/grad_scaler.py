@@ -218,7 +218,7 @@ def bf16_support_counts_emulation(it: Interpreter, event: ScriptEvent) -> Iterat
     call = event.call
     if call is None or as_bool(call.get("including_emulation", 0) or TRUE) is False:
         return
-    if it.target.at_least("torch", 2, 3) is False:
+    if it.target.is_at_least("torch", 2, 3) is False:
         return
     message = "this says True on GPUs that only emulate bf16"
     fix = "torch.cuda.is_bf16_supported(including_emulation=False), or get_device_capability() >= (8, 0)"
@@ -240,7 +240,7 @@ def precision_fixed_in_code(_it: Interpreter, event: ScriptEvent) -> Iterator[Ru
         value = as_text(event.values.get("requested"))
         message = f"mixed_precision={value!r} wins over --mixed_precision and the launch's config"
         yield RuleHit(
-            call.at("mixed_precision"), message, "leave it out and let the launch decide", Level.INFO
+            call.get_place("mixed_precision"), message, "leave it out and let the launch decide", Level.INFO
         )
 
 
@@ -259,7 +259,7 @@ def both_off_is_not_off(_it: Interpreter, event: ScriptEvent) -> Iterator[RuleHi
         return
     if call.kwargs["fp16"] == FALSE and call.kwargs["bf16"] == FALSE:
         message = "both off: the launch's mixed precision applies"
-        yield RuleHit(call.at("bf16"), message, "--precision no for float32", Level.INFO)
+        yield RuleHit(call.get_place("bf16"), message, "--precision no for float32", Level.INFO)
 
 
 @rule("P127", "arguments")
@@ -315,7 +315,7 @@ def flash_attention_on_old_gpus(_it: Interpreter, event: ScriptEvent) -> Iterato
         written = place_of(value)
         message = "flash_attention_2 needs compute capability 8.0 or newer"
         fix = 'attn_implementation="sdpa"'
-        yield RuleHit(call.at(keyword), message, fix, Level.ERROR, (written,) if written else ())
+        yield RuleHit(call.get_place(keyword), message, fix, Level.ERROR, (written,) if written else ())
 
 
 @rule("P131", "accelerator", "lightning", "arguments", "argument set", "load", "autocast", "sharding dtype")

@@ -62,7 +62,7 @@ def _is_certain(it: Interpreter) -> bool:
 def _is_tried(it: Interpreter, event: ScriptEvent) -> bool:
     """Whether a handler is around a place, which may expect what is found, or what asks for a group first."""
     text, line = it.source.text, event.place.line
-    tries = (node for node in it.of_kinds(ast.Try) if node.handlers) if "try" in text else ()
-    asks = it.of_kinds(ast.IfExp, ast.BoolOp) if "is_initialized" in text else []
+    tries = (node for node in it.list_nodes(ast.Try) if node.handlers) if "try" in text else ()
+    asks = it.list_nodes(ast.IfExp, ast.BoolOp) if "is_initialized" in text else []
     asked = any(node.lineno == line and "is_initialized" in ast.unparse(node) for node in asks)
     return asked or any(node.lineno <= line <= (node.end_lineno or 0) for node in tries)

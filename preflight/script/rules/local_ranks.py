@@ -65,10 +65,10 @@ def rank_of_a_node_for_that_of_the_launch(it: Interpreter, event: ScriptEvent) -
         message = (
             "the rank in the node, where that in the launch is meant: on two nodes two ranks have each number"
         )
-        yield RuleHit(call.at("rank"), message, f"{_FIXES[event.name]}, or rank={_RANK}", level)
+        yield RuleHit(call.get_place("rank"), message, f"{_FIXES[event.name]}, or rank={_RANK}", level)
     elif _is_of(rank, OF_LAUNCH) and of_node:
         message = f"{words[1][0]}= counts the ranks of one node, and the second node's ranks are not below it"
-        yield RuleHit(call.at(words[1][0]), message, f"{words[1][0]}=dist.get_world_size()", level)
+        yield RuleHit(call.get_place(words[1][0]), message, f"{words[1][0]}=dist.get_world_size()", level)
 
 
 _RANK = 'int(os.environ["RANK"])'
@@ -99,7 +99,7 @@ def _written(call: ast.Call, word: str, position: int) -> ast.expr | None:
 def _is_of_a_node(it: Interpreter, node: ast.expr | None) -> bool:
     """Whether an expression counts the GPUs or ranks of one node, or a name that has this alone."""
     if isinstance(node, ast.Name):
-        stores = [each for each in it.of_kinds(ast.Assign) if node.id in map(ast.unparse, each.targets)]
+        stores = [each for each in it.list_nodes(ast.Assign) if node.id in map(ast.unparse, each.targets)]
         node = stores[0].value if len(stores) == 1 else None
     if node is None or not _OF_A_NODE.match(ast.unparse(node)):
         return False

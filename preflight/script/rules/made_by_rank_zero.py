@@ -47,7 +47,7 @@ def used_where_rank_0_has_it(it: Interpreter, event: ScriptEvent) -> Iterator[Ru
 def _find_logs_without_run(it: Interpreter) -> Iterator[RuleHit]:
     started = it.notes[_STARTED]
     trees = [source.tree for source in it.sources.files()]
-    calls = (call for tree in trees for call in it.sources.parser.of_kinds(tree, ast.Call))
+    calls = (call for tree in trees for call in it.sources.parser.list_nodes(tree, ast.Call))
     inits = [call for call in calls if ast.unparse(call.func) == "wandb.init"]
     if it.notes.get(_STARTED_BY_ALL) or len(inits) > len(set(started)) or it.sources.mention(_OWN_RUNS):
         return  # where no reading comes to one of them, all ranks may
@@ -83,7 +83,7 @@ def _find_early_uses(it: Interpreter) -> Iterator[RuleHit]:
         if source is None or not block[1:] or not isinstance(branch := block[0], ast.If):
             continue
         made = {path: call for call in _list_calls(*branch.body) for path in _list_made_paths(call)}
-        calls = it.sources.parser.of_kinds(source.tree, ast.Call) if made else ()
+        calls = it.sources.parser.list_nodes(source.tree, ast.Call) if made else ()
         others = (call for call in calls if get_last_name(call) in _FOLDERS and call not in made.values())
         by_all = {path for call in others for path in _list_made_paths(call)}
         made = {path: made[path] for path in made.keys() - by_all if _passes(path, *branch.orelse)}

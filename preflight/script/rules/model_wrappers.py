@@ -109,7 +109,7 @@ def _is_given(it: Interpreter) -> bool:
         return False
     name = outer.node.name
     called = any(
-        get_last_name(call) == name for call in it.sources.parser.of_kinds(outer.source.tree, ast.Call)
+        get_last_name(call) == name for call in it.sources.parser.list_nodes(outer.source.tree, ast.Call)
     )
     return not called and any(_MODEL.fullmatch(each.arg) for each in outer.node.args.args)
 
@@ -244,7 +244,7 @@ def marked_ready_twice(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
     avoids it too.
     """
     if event.name == "ddp" and event.call is not None and _finds_unused(it, event.call):
-        place = event.call.at("find_unused_parameters")
+        place = event.call.get_place("find_unused_parameters")
         it.note("finds unused", place)
         model = it.thing(event.ref)
         yield from _twice(it, place, model, "checkpointing") if model is not None else ()
@@ -253,7 +253,7 @@ def marked_ready_twice(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
     elif event.name == "checkpoint" and event.call is not None and MAYBE not in it.contexts:
         given = event.call.get("use_reentrant") or (UNKNOWN if event.call.open else TRUE)
         if given == TRUE and "no_grad" not in it.contexts:
-            it.note("reenters", event.call.at("use_reentrant"))
+            it.note("reenters", event.call.get_place("use_reentrant"))
     elif event.name == "arguments":
         args = it.thing(event.ref)
         words = ("ddp_find_unused_parameters", "gradient_checkpointing")
@@ -283,7 +283,7 @@ def _twice(it: Interpreter, place: CodeLocation, holder: HeapObject, name: str) 
     if holder.kind == "model" and spot == NONE:
         return
     said = given.get("use_reentrant") if isinstance(given, Map) else None
-    old = it.target.at_least("transformers", 5) is False
+    old = it.target.is_at_least("transformers", 5) is False
     if said == TRUE or (
         said is None and old and (given == NONE or (isinstance(given, Map) and not given.open))
     ):

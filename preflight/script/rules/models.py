@@ -53,7 +53,7 @@ def adapters_behind_reentrant_checkpoints(it: Interpreter, event: ScriptEvent) -
     if event.name == "checkpoint":
         yield from _by_hand(it, event)
         return
-    old = it.target.at_least("transformers", 5) is False
+    old = it.target.is_at_least("transformers", 5) is False
     for training in list_trainings(it, event):
         model = training.model
         if model.get("peft") != TRUE or model.get("inputs_require_grad", NONE) == TRUE:
@@ -86,7 +86,7 @@ def _by_hand(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
         return
     if thing.get("__frozen__", FALSE) != TRUE and thing.get("trainable") != Const("none"):
         return
-    if reentrant is None and it.target.at_least("torch", 2, 9):
+    if reentrant is None and it.target.is_at_least("torch", 2, 9):
         return
     message = "the checkpointed block is frozen and its inputs may need no gradient: nothing before it trains"
-    yield RuleHit(call.at("use_reentrant"), message, "use_reentrant=False", Level.WARNING)
+    yield RuleHit(call.get_place("use_reentrant"), message, "use_reentrant=False", Level.WARNING)

@@ -64,10 +64,10 @@ def _is_empty(it: Interpreter, test: ast.expr, loop: Loop | None) -> bool:
     elif isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq):
         asked = test.left if getattr(test.comparators[0], "value", None) == 0 else None
     counts = isinstance(asked, ast.Call) and get_last_name(asked) in kinds
-    if loop is None or asked is None or not counts or is_agreed_in(it, it.of_kinds(ast.Call)):
+    if loop is None or asked is None or not counts or is_agreed_in(it, it.list_nodes(ast.Call)):
         return False
     inside = {part.id for part in walk(asked) if isinstance(part, ast.Name)}
-    turns = [node for node in it.of_kinds(ast.For) if it.place(node) == loop.place]
+    turns = [node for node in it.list_nodes(ast.For) if it.place(node) == loop.place]
     return any(inside & set(find_turn_value(node)) and is_of_parts(it, node.iter) for node in turns)
 
 
@@ -108,35 +108,35 @@ def track_call(it: Interpreter, depth: int) -> Iterator[None]:
     frame = entered.number if entered else it.modules.get(source.path if source else "", it.frame)
     it.stack = stack[:depth]
     try:
-        with it.within(source or it.source, frame):
+        with it.enter_source(source or it.source, frame):
             yield
     finally:
         it.stack = stack
 
 
 def _is_measured(it: Interpreter, test: ast.expr, loop: Loop | None) -> bool:
-    calls = it.of_kinds(ast.Call)
+    calls = it.list_nodes(ast.Call)
     if loop is None and any(AGREES.search(get_last_name(call)) for call in calls):
-        taken = (item for node in it.of_kinds(ast.If) if node.test is test for item in node.body)
+        taken = (item for node in it.list_nodes(ast.If) if node.test is test for item in node.body)
         inside = {id(part) for item in taken for part in walk(item)}
         calls = [call for call in calls if id(call) not in inside]  # what comes after the answer
     if any(AGREES.search(get_last_name(call)) for call in calls):
         return False
-    turns = [node for node in it.of_kinds(*_LOOPS) if loop is not None and it.place(node) == loop.place]
+    turns = [node for node in it.list_nodes(*_LOOPS) if loop is not None and it.place(node) == loop.place]
     return is_measured_by(it, test, next(iter(turns), None))
 
 
 def _decision(it: Interpreter, test: ast.expr, loop: Loop) -> list[ast.expr] | None:
     """Return what is called to measure what a condition asks, None where rank 0's tensor decides."""
-    turns = [node for node in it.of_kinds(*_LOOPS) if it.place(node) == loop.place]
+    turns = [node for node in it.list_nodes(*_LOOPS) if it.place(node) == loop.place]
     names = list_number_names(test)
     if not turns or not names or is_agreed_in(it, walk(test)):
         return []
-    taken = [item for node in it.of_kinds(ast.If) if node.test is test for item in node.body]
+    taken = [item for node in it.list_nodes(ast.If) if node.test is test for item in node.body]
     before = [part for item in taken for part in walk(item)]
     if "backward" in list_names(before) or is_agreed_in(it, before):
         return []  # what leaves takes part first
-    calls = [node for node in it.of_kinds(ast.Call) if AGREES.search(get_last_name(node))]
+    calls = [node for node in it.list_nodes(ast.Call) if AGREES.search(get_last_name(node))]
     agreed = {name for call in calls for name in _given(call)}
     open_names = [name for name in names if name not in agreed]
     if any(_is_flag_of_first(it, name) for name in open_names):
@@ -215,7 +215,7 @@ def _is_model(it: Interpreter, func: ast.expr, depth: int = 2) -> bool:
 
 def _list_returned_calls(it: Interpreter, func: ast.expr) -> list[ast.Call] | None:
     """Return the calls that make the one value of a function of the script, None where all ranks have one."""
-    own = it.functions_named([get_last_name(func)])
+    own = it.list_functions([get_last_name(func)])
     return it.sources.parser.find(_find_returned_calls, own[0]) if len(own) == 1 else []
 
 
@@ -238,16 +238,16 @@ def _find_returned_calls(nodes: Sequence[ast.AST]) -> list[ast.Call] | None:
 
 def _is_flag_of_first(it: Interpreter, name: str) -> bool:
     """Whether a name is a tensor of the function's own that rank 0 alone fills."""
-    made = it.of_kinds(ast.Assign, ast.AnnAssign)
+    made = it.list_nodes(ast.Assign, ast.AnnAssign)
     stored = it.sources.parser.find(_stored_by, it.scope)
     stores = ((node, *stored[id(node)]) for node in made)
     values = [value for node, targets, value in stores if targets == [name] and not _fills(node, name)]
     made_here = (isinstance(value, ast.Call) and _TENSORS.search(get_last_name(value)) for value in values)
     if not values or not all(made_here):
         return False
-    calls = it.of_kinds(ast.Call)
-    filled = {id(node) for node in (*calls, *it.of_kinds(ast.Assign, ast.AugAssign)) if _fills(node, name)}
-    firsts = (node for node in it.of_kinds(ast.If) if id(node) in it.of_first)
+    calls = it.list_nodes(ast.Call)
+    filled = {id(node) for node in (*calls, *it.list_nodes(ast.Assign, ast.AugAssign)) if _fills(node, name)}
+    firsts = (node for node in it.list_nodes(ast.If) if id(node) in it.of_first)
     by_first = {id(part) for node in firsts for item in node.body for part in walk(item)}
     given = any(get_last_name(call) not in _LOOKS_AT and name in _given(call) for call in calls)
     return bool(filled) and filled <= by_first and not given

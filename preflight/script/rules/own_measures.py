@@ -78,7 +78,7 @@ def is_agreed_in(it: Interpreter, nodes: Sequence[ast.AST]) -> bool:
         if any(map(AGREES.search, names)):
             return True
         seen |= called
-        own = it.functions_named(called)
+        own = it.list_functions(called)
         names = {name for node in own for name in parser.find(list_names, node)}
         called = {name for node in own for name in parser.find(_called, node)} - seen
     return any(map(AGREES.search, names))
@@ -97,7 +97,7 @@ def is_measured_by(it: Interpreter, test: ast.expr, turns: ast.AST | None) -> bo
 def _calls_on(it: Interpreter, test: ast.expr) -> list[ast.Call]:
     """Return the calls of methods of what a condition asks: `meter.merge()` before `if meter.mean < x:`."""
     asked = {ast.unparse(part) for part in walk(test) if type(part) in (ast.Name, ast.Attribute)}
-    calls = ((call, call.func) for call in it.of_kinds(ast.Call))
+    calls = ((call, call.func) for call in it.list_nodes(ast.Call))
     return [call for call, func in calls if type(func) is ast.Attribute and ast.unparse(func.value) in asked]
 
 
@@ -114,14 +114,14 @@ def takes_every_nth(it: Interpreter, loop: ast.For) -> bool:
     names = {part.id for part in parts if type(part) is ast.Name}
     made = [
         part
-        for node in it.of_kinds(ast.Assign)
+        for node in it.list_nodes(ast.Assign)
         if any(getattr(target, "id", "") in names for target in node.targets)
         for part in walk(node.value)
     ]
     if not any(_is_every_nth(it, part) for part in (*parts, *made)):
         return False
     parser = it.sources.parser
-    cut = any(type(each.op) is ast.FloorDiv for each in it.of_kinds(ast.BinOp))
+    cut = any(type(each.op) is ast.FloorDiv for each in it.list_nodes(ast.BinOp))
     cut = cut or any(type(each) is ast.BinOp and type(each.op) is ast.Mult for each in made)
     cut = cut or any(parser.find(_ask_rest, source.tree) for source in it.sources.files())
     left = any(type(node) in (ast.Break, ast.Return) for node in walk(loop))
@@ -167,7 +167,7 @@ class _Trace:
         self._fed = {name for node in loops for name in find_turn_value(node)}
 
     def _all(self, kind: type[N]) -> list[N]:
-        return self._it.sources.parser.of_kinds(self._function, kind)
+        return self._it.sources.parser.list_nodes(self._function, kind)
 
     def reaches(self, *exprs: ast.expr) -> bool:
         """Whether expressions come to what is each rank's own."""
@@ -210,7 +210,7 @@ class _Trace:
             seeded = it.notes.get(SEEDED) and not it.notes.get(SEEDED_ALIKE)
             known = _CLOCKS.fullmatch(func.name) or (seeded and _CHANCES.fullmatch(func.name))
             return bool(known)
-        own = it.functions_named([get_last_name(call)])
+        own = it.list_functions([get_last_name(call)])
         if len(own) != 1 or not isinstance(own[0], ast.FunctionDef) or not self._depth:
             return False
         if is_agreed_in(it, [call]):
@@ -260,7 +260,7 @@ class _Trace:
                 stored = inner._stores(f"self.{attribute}")  # noqa: SLF001 - of its own kind
                 if not stored:
                     continue
-                if is_agreed_in(it, it.sources.parser.of_kinds(method, ast.Call)):
+                if is_agreed_in(it, it.sources.parser.list_nodes(method, ast.Call)):
                     self.means = True
                     return False
                 exprs = [each for value, at in stored for each in (value, *inner._tests_around(at))]  # noqa: SLF001
@@ -309,7 +309,7 @@ def _stored(node: ast.AST) -> tuple[Sequence[ast.expr], Sequence[ast.expr]]:
 
 def list_turn_nodes(it: Interpreter, call: ast.Call) -> list[ast.AST]:
     """Return the syntax of the innermost loop around a call of the function that is read."""
-    loops = (node for node in it.of_kinds(ast.For, ast.While) if node.lineno < call.lineno)
+    loops = (node for node in it.list_nodes(ast.For, ast.While) if node.lineno < call.lineno)
     around = [node for node in loops if call.lineno <= (node.end_lineno or 0)]
     return it.sources.parser.nodes(max(around, key=lambda node: node.lineno)) if around else []
 

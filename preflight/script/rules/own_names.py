@@ -56,7 +56,7 @@ def find_call_words(it: Interpreter, place: CodeLocation) -> str:
 
 def _calls_from(it: Interpreter, place: CodeLocation) -> list[tuple[ast.Call, CodeLocation]]:
     source = it.sources.get(place.path)
-    calls = it.sources.parser.of_kinds(source.tree, ast.Call) if source is not None else []
+    calls = it.sources.parser.list_nodes(source.tree, ast.Call) if source is not None else []
     behind = sorted((node for node in calls if node.lineno >= place.line), key=lambda each: each.lineno)
     return [(node, source.place(node)) for node in behind] if source is not None else []
 

@@ -347,7 +347,7 @@ def process_group_without_a_device(it: Interpreter, event: ScriptEvent) -> Itera
             level = (
                 Level.WARNING if named or meets else level
             )  # DDP stops at a model that is not where it says
-            if it.sources.unread():
+            if it.sources.has_unread():
                 level, message = Level.WARNING, f"{message}, unless a module that could not be read does it"
             yield RuleHit(it.notes["process group"][0], message, fix, level, tuple(meets))
 

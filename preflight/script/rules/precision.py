@@ -141,7 +141,7 @@ def _trainers_adam_does(it: Interpreter, training: TrainingStep) -> bool:
         return False
     named = arguments.get("optim")
     if named == NONE:
-        return it.target.at_least("torch", 2, 8) is False
+        return it.target.is_at_least("torch", 2, 8) is False
     return as_text(named) == "adamw_torch"
 
 

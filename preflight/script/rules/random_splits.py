@@ -61,7 +61,7 @@ def split_of_each_rank(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
         return
     find = it.sources.parser.find
     seeded = any(
-        find(_seeds, source.tree) or (it.sources.unread() and find(_names_a_seed, source.tree))
+        find(_seeds, source.tree) or (it.sources.has_unread() and find(_names_a_seed, source.tree))
         for source in it.sources.files()
     )
     apart = () if it.notes.get(SEEDED_ALIKE) else it.notes.get(_APART, ())
@@ -77,11 +77,11 @@ def split_of_each_rank(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
 
 def _is_drawn(it: Interpreter, event: ScriptEvent) -> bool:
     """Whether a function shuffles, by no seed of its own, the list of which it takes each rank's part."""
-    calls = (node for node in it.of_kinds(ast.Call) if node.lineno <= event.place.line)
+    calls = (node for node in it.list_nodes(ast.Call) if node.lineno <= event.place.line)
     if any(_AGREES.search(get_last_name(node)) for node in calls):
         return False
     before = [node for node in it.nodes if getattr(node, "lineno", 0) <= event.place.line]
-    parts = (node for node in it.of_kinds(ast.Subscript) if it.place(node) == event.place)
+    parts = (node for node in it.list_nodes(ast.Subscript) if it.place(node) == event.place)
     return any(is_drawn(it, node.value, before, set()) for node in parts)
 
 

@@ -102,4 +102,4 @@ def rendezvous_fixed_by_the_script(it: Interpreter, event: ScriptEvent) -> Itera
         message = f"ranks meet at {method}, whatever the launch says"
         starts = SPAWNED in it.contexts
         fix = "a free port, chosen once before the ranks are started" if starts else "leave init_method out"
-        yield RuleHit(event.call.at("init_method"), message, fix, Level.WARNING)
+        yield RuleHit(event.call.get_place("init_method"), message, fix, Level.WARNING)

@@ -86,9 +86,9 @@ def refused_by_lightning(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHi
     given = [str(item.value) for item in list_values(event.values["given"]) if isinstance(item, Const)]
     if given and not _PRECISIONS.intersection(given):
         message = f"precision={given[0]!r} is none that Lightning knows"
-        yield RuleHit(call.at("precision"), message, _precision(given[0]), Level.ERROR)
+        yield RuleHit(call.get_place("precision"), message, _precision(given[0]), Level.ERROR)
     strategy, accelerator = call.get("strategy", 1), call.get("accelerator", 0)
-    lightnings = [it.target.at_least(name, 2) for name in ("lightning", "pytorch-lightning")]
+    lightnings = [it.target.is_at_least(name, 2) for name in ("lightning", "pytorch-lightning")]
     if not fabric and False not in lightnings and not it.sources.mention(_REGISTERS):
         pairs = (("strategy", strategy, _NO_STRATEGIES), ("accelerator", accelerator, _ACCELERATORS))
         refused = {
@@ -102,7 +102,7 @@ def refused_by_lightning(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHi
         of_before = not known and it.sources.mention(_OF_LIGHTNING_1)
         level = Level.INFO if of_before else Level.WARNING
         for word, (message, fix) in refused.items():
-            yield RuleHit(call.at(word), message, fix, level)
+            yield RuleHit(call.get_place(word), message, fix, level)
     yield from _of_one_device(it, call, strategy)
 
 
@@ -126,7 +126,7 @@ def _of_one_device(it: Interpreter, call: Call, strategy: Value | None) -> Itera
         what = "a strategy" if parted else "a launch"
         message = f"one device by its number, and {what} of several ranks: the others have none"
         level = Level.ERROR if several else Level.INFO  # on one GPU such a strategy trains as well
-        yield RuleHit(call.at("devices"), message, 'devices="auto"', level)
+        yield RuleHit(call.get_place("devices"), message, 'devices="auto"', level)
 
 
 def _by_manual_optimization(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
@@ -139,7 +139,7 @@ def _by_manual_optimization(it: Interpreter, event: ScriptEvent) -> Iterator[Rul
         if isinstance(value, Const) and value.value not in plain:
             message = f"{word}= beside manual optimization, which Lightning refuses"
             fix = "self.clip_gradients(...) in training_step" if word[0] == "g" else "count in training_step"
-            yield RuleHit(call.at(word), message, fix, Level.ERROR)
+            yield RuleHit(call.get_place(word), message, fix, Level.ERROR)
 
 
 def _is_never_launched(it: Interpreter, made: Value) -> bool:

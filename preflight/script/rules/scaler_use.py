@@ -69,7 +69,7 @@ def _left_out(
     )
     if not (sure or doubtful) or has_unknown_call(it, method, form):
         return
-    unread = it.sources.unread()
+    unread = it.sources.has_unread()
     message += ", unless a module that could not be read does it" if unread else ""
     for place in dict.fromkeys((*sure, *doubtful)):
         level = Level.ERROR if place in sure and not unread else Level.WARNING
@@ -233,5 +233,5 @@ def unscaled_twice(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
 def _goes_over(it: Interpreter, loop: Loop, event: ScriptEvent) -> bool:
     """Whether a loop goes over the optimizers that an event is about, so that a turn of it makes no step."""
     given = event.call.node.args[:1] if event.call is not None else []
-    nodes = [node for node in it.of_kinds(ast.For) if it.place(node) == loop.place]
+    nodes = [node for node in it.list_nodes(ast.For) if it.place(node) == loop.place]
     return any(not find_names(given).isdisjoint(find_names([node.target])) for node in nodes)

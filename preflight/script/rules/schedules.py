@@ -107,8 +107,8 @@ def _counts_ranks(it: Interpreter, given: str) -> bool:
     values = [
         node.value
         for source in it.sources.files()
-        for node in it.sources.parser.of_kinds(source.tree, ast.Assign)
+        for node in it.sources.parser.list_nodes(source.tree, ast.Assign)
         if any(get_last_name(target) in names for target in node.targets)
     ]
-    makers = [part for each in (*values, *it.functions_named(names)) for part in walk(each)]
+    makers = [part for each in (*values, *it.list_functions(names)) for part in walk(each)]
     return any(map(_BY_RANKS.search, (given, *list_names(makers))))

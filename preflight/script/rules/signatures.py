@@ -45,7 +45,7 @@ def refused_arguments(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
             near = "".join(f"{name}= in place of it, or " for name in get_close_matches(word, known, 1))
             moved = word.startswith("device") and of_cuda
             fix = f"torch.amp.{what.rpartition('.')[2]}" if moved else f"{near}remove {word}="
-            yield RuleHit(call.at(word), f"{what} has no argument {word}", fix, Level.ERROR)
+            yield RuleHit(call.get_place(word), f"{what} has no argument {word}", fix, Level.ERROR)
             return
     given = call.get(known[0], 0)
     if scales:

@@ -29,7 +29,7 @@ _TRAINS = re.compile(r"Trainer|Runner|Engine|Learner|Solver|Strategy")
 def may_wrap_unread(sources: Sources) -> bool:
     """Whether something that was not read is given, makes or trains a model, in any file of a script."""
     for source in sources.files():
-        unread = {each for each in sources.unread_imports(source) if _root(each) not in _WRAP_NOTHING}
+        unread = {each for each in sources.list_unread_imports(source) if _root(each) not in _WRAP_NOTHING}
         names = set(_bound_names(sources.parser.nodes(source.tree), unread)) if unread else set()
         if names and ("*" in names or _is_wrapped(source, sources, names)):
             return True

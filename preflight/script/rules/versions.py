@@ -69,35 +69,35 @@ def removed_keyword(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     call = event.call
     if call is None:
         return
-    new = it.target.at_least("transformers", 5)
+    new = it.target.is_at_least("transformers", 5)
     if event.name == "trainer" and "tokenizer" in call.kwargs:
         yield from _tokenizer(it, event)
     elif event.name == "trainer":
         yield from _of_configuration(it, event)
     elif event.name == "accelerator":
-        for old in _OF_ACCELERATOR.keys() & call.kwargs if it.target.at_least("accelerate", 1) else ():
+        for old in _OF_ACCELERATOR.keys() & call.kwargs if it.target.is_at_least("accelerate", 1) else ():
             message = f"Accelerator({old}=) is gone in accelerate 1"
-            yield RuleHit(call.at(old), message, f"{_OF_ACCELERATOR[old]}=", Level.ERROR)
+            yield RuleHit(call.get_place(old), message, f"{_OF_ACCELERATOR[old]}=", Level.ERROR)
     elif event.name == "arguments":
         own = _own_fields(it, event)
         for old, instead in {**_ARGUMENTS, **(_PLAIN_BEFORE if new else {})}.items():
             since = _SINCE.get(old, (5,))
-            gone = it.target.at_least("transformers", *since)
+            gone = it.target.is_at_least("transformers", *since)
             if old in call.kwargs and old not in own and gone is not False:
                 fix = f"{instead}=" if instead else f"remove {old}"
                 level = Level.INFO if old in call.maybe else _since(gone)
                 message = f"{old} is gone in transformers {'.'.join(map(str, since))}"
-                yield RuleHit(call.at(old), message, fix, level)
-        renamed = it.target.at_least("trl", 0, 20)
+                yield RuleHit(call.get_place(old), message, fix, level)
+        renamed = it.target.is_at_least("trl", 0, 20)
         if "max_seq_length" in call.kwargs and _is_of_trl(it, event) and renamed is not False:
             message = "max_seq_length is gone in trl 0.20"
-            yield RuleHit(call.at("max_seq_length"), message, "max_length=", _since(renamed))
+            yield RuleHit(call.get_place("max_seq_length"), message, "max_length=", _since(renamed))
     elif event.name == "load" and new is not False and it.attr(event.ref, "library") != Const("unsloth"):
         for old in _QUANTIZED:
             if old in call.kwargs and call.kwargs[old] not in (FALSE, NONE):
                 fix = f"quantization_config=BitsAndBytesConfig({old}=True)"
                 level = _since(new and MAYBE not in it.contexts)
-                yield RuleHit(call.at(old), f"{old} is gone in transformers 5", fix, level)
+                yield RuleHit(call.get_place(old), f"{old} is gone in transformers 5", fix, level)
 
 
 def _own_fields(it: Interpreter, event: ScriptEvent) -> set[str]:
@@ -119,13 +119,15 @@ _FIELDS = {"max_seq_length": "max_length"}  # what a configuration calls it
 def _of_configuration(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """Yield what a trainer of trl is given that its configuration takes."""
     call, last = event.call, root_and_last(event.what)[1]
-    moved = it.target.at_least("trl", 0, 13)
+    moved = it.target.is_at_least("trl", 0, 13)
     plain = last in _TRAINERS and _is_of_trl(it, event) and not _may_take_it(it, event)
     for old in call.kwargs if call and plain and moved is not False else ():
         if old in _OF_CONFIG and call:
             message = f"{last}({old}=) is a TypeError from trl 0.13 on"
             fix = f"{_FIELDS.get(old, old)}= of {last.removesuffix('Trainer')}Config"
-            yield RuleHit(call.at(old), message, fix, Level.INFO if old in call.maybe else _since(moved))
+            yield RuleHit(
+                call.get_place(old), message, fix, Level.INFO if old in call.maybe else _since(moved)
+            )
 
 
 def _tokenizer(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
@@ -133,16 +135,19 @@ def _tokenizer(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     root, last = root_and_last(event.what)
     if call is None or root not in ("transformers", "trl") or (root == "trl" and not _is_of_trl(it, event)):
         return
-    if last == "PPOTrainer" and it.target.at_least("trl", 0, 12) is not True:
+    if last == "PPOTrainer" and it.target.is_at_least("trl", 0, 12) is not True:
         # The PPOTrainer of before 0.12 has a tokenizer= of its own, and most scripts are written for that.
-        if it.target.at_least("trl", 0, 12) is None:
+        if it.target.is_at_least("trl", 0, 12) is None:
             message = "PPOTrainer(tokenizer=) is a TypeError from trl 0.12 on"
-            yield RuleHit(call.at("tokenizer"), message, "processing_class=", Level.INFO)
+            yield RuleHit(call.get_place("tokenizer"), message, "processing_class=", Level.INFO)
         return
     if root == "trl":
-        gone, old = it.target.at_least("trl", 0, 16), it.target.at_least("trl", 0, 12) is False
+        gone, old = it.target.is_at_least("trl", 0, 16), it.target.is_at_least("trl", 0, 12) is False
     else:
-        gone, old = it.target.at_least("transformers", 5), it.target.at_least("transformers", 4, 46) is False
+        gone, old = (
+            it.target.is_at_least("transformers", 5),
+            it.target.is_at_least("transformers", 4, 46) is False,
+        )
     if not old:
         first = "trl 0.16" if root == "trl" else "transformers 5"
         message = f"{last}(tokenizer=) is deprecated, and a TypeError from {first} on"
@@ -153,7 +158,7 @@ def _tokenizer(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
             f"{_FIELDS.get(word, word)}=" for word in call.kwargs if root == "trl" and word in _OF_CONFIG
         )
         fix = f"processing_class=, and {moved} of {last.removesuffix('Trainer')}Config" if moved else ""
-        yield RuleHit(call.at("tokenizer"), message, fix or "processing_class=", level)
+        yield RuleHit(call.get_place("tokenizer"), message, fix or "processing_class=", level)
 
 
 def _may_take_it(it: Interpreter, event: ScriptEvent) -> bool:
@@ -176,9 +181,9 @@ def keyword_too_new(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     thing, call = it.thing(event.ref), event.call
     if thing is None or call is None or event.what != "dtype":
         return
-    if it.target.at_least("transformers", 4, 56) is False:
+    if it.target.is_at_least("transformers", 4, 56) is False:
         yield RuleHit(
-            call.at("dtype"), "dtype= is unknown before transformers 4.56", "torch_dtype=", Level.ERROR
+            call.get_place("dtype"), "dtype= is unknown before transformers 4.56", "torch_dtype=", Level.ERROR
         )
 
 
@@ -191,7 +196,7 @@ def removed_name(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     Source: reproduced with transformers 5.24, peft 0.21 and torch 2.13.
     """
     package, version, instead = GONE[event.what]
-    gone = it.target.at_least(package, *version)
+    gone = it.target.is_at_least(package, *version)
     caught = any(
         node.body[0].lineno <= event.place.line <= (node.body[-1].end_lineno or 0)
         for node in it.sources.parser.nodes(it.source.tree)

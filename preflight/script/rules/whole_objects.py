@@ -38,7 +38,7 @@ def whole_object_read_as_weights(it: Interpreter, event: ScriptEvent) -> Iterato
     objects of the script's own classes are none of these.
     Source: torch.serialization's documentation; each reproduced with torch 2.13.
     """
-    call, newer = event.call, it.target.at_least("torch", 2, 6)
+    call, newer = event.call, it.target.is_at_least("torch", 2, 6)
     if newer is False:
         return
     if event.name == "end":
@@ -58,7 +58,7 @@ def whole_object_read_as_weights(it: Interpreter, event: ScriptEvent) -> Iterato
         plain = reads and not event.what  # weights_only=False beside it: in a handler, for a version
         saved = None if plain else "" if reads else _whole(it, call.args[0])
         name, line = ast.unparse(node), node.lineno
-        given = [each for each in it.of_kinds(ast.Assign) if name in map(ast.unparse, each.targets)]
+        given = [each for each in it.list_nodes(ast.Assign) if name in map(ast.unparse, each.targets)]
         times = sum(each.lineno < line for each in given)  # of a path that is given anew
         it.note(_File(known or f"{name} {times}", within, saved), event.place)
 

@@ -80,7 +80,7 @@ def _uses_of_cuda(it: Interpreter, function: Func, depth: int) -> Iterator[tuple
     forms = list_form_nodes(nodes)
     own = {node.id for node in nodes if type(node) is ast.Name and type(node.ctx) is ast.Store}
     own |= {node.arg for node in nodes if type(node) is ast.arg}
-    with it.within(info.source, function.frame):
+    with it.enter_source(info.source, function.frame):
         for node in nodes:
             if id(node) in branches or not isinstance(node, (ast.Call, ast.Attribute)):
                 continue

@@ -221,7 +221,7 @@ class ShellBlocks:
             block.runs = False
         self.list = _List()
 
-    def after(self, end: str, words: tuple[Word, ...] = (), *, is_question: bool = False) -> None:
+    def take_program(self, end: str, words: tuple[Word, ...] = (), *, is_question: bool = False) -> None:
         """Take what follows a command that was none of the shell's: outside of conditions, it succeeds.
 
         One that is for its answer, or a function that ends in one (`is_question`), does where nothing asks.
@@ -258,7 +258,7 @@ class ShellBlocks:
         self.status = negate(self.last) if words[0].text == "!" else self.last
         if words[0].text != "for":  # whose end is behind its `done`
             code = self.code if self.last is not None else None
-            self.after(end, words, is_question=self.is_question)
+            self.take_program(end, words, is_question=self.is_question)
             self.code = code if words[0].text != "!" else self.code
 
     def _follow(self, words: tuple[Word, ...], value: Answer, end: str, *, is_presumed: bool = False) -> None:
@@ -293,7 +293,7 @@ class ShellBlocks:
             block.ends, block.runs = {status}, False  # and not that of its last command
             block.failed = words if status is False else ()
 
-    def inside(self) -> Callable[[], None]:
+    def enter_body(self) -> Callable[[], None]:
         """Start the commands of a loop, a function or a file; return what leaves them again."""
         opened, around, asked, depth = len(self.open), self.list, self.asked, self.depth
         self.depth += 1

@@ -103,7 +103,7 @@ class _Output:
                 continue
             if blocks.runs is not False:
                 self._take(words, end)
-            blocks.after(end, words)
+            blocks.take_program(end, words)
             blocks.code = None if words[0].text == "cd" and end not in ("&&", "||") else blocks.code
         is_typed = any(said.endswith(SENTENCE) for said in shell.dropped)
         _require(not (shell.is_piped or shell.unknown or is_typed or blocks.open), self.piped is None)

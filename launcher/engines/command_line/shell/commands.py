@@ -160,7 +160,7 @@ class CommandReader:
         shell, words = self.shell, self._taken()
         shell.writing, shell.body, inner = [], None, None
         if self.is_behind_loop or (not words and self.has_array):
-            shell.blocks.after(end, is_question=self.is_behind_loop and shell.blocks.is_question)
+            shell.blocks.take_program(end, is_question=self.is_behind_loop and shell.blocks.is_question)
             self.is_behind_loop = False
         elif words:
             inner = self._inner(words)
@@ -216,7 +216,7 @@ class CommandReader:
         Returns whether a condition that the text does not decide has left it early.
         """
         shell = self.shell
-        leave = shell.blocks.inside()
+        leave = shell.blocks.enter_body()
         depth, around = shell.blocks.depth, (shell.loops, shell.returns)
         self.replays.count(text)
         self.replays.depth += 1

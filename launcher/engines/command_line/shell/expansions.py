@@ -80,7 +80,7 @@ def _bracketed(place: WrittenPart) -> Expansion:
             return Expansion(place.end, text=str(number))
         _forget_set(inner, shown, values)
     said = values.substitute(shown) if calculated is None and isinstance(values, Variables) else None
-    return place.unresolved() if said is None else Expansion(place.end, text=said)
+    return place.as_unresolved() if said is None else Expansion(place.end, text=said)
 
 
 def _forget_set(expression: str, shown: str, values: Values) -> None:

@@ -60,14 +60,14 @@ class WrittenPart:
     depth: int
     is_quoted: bool = False  # it is in double quotes, in which a single one is a character
 
-    def unresolved(self) -> Expansion:
+    def as_unresolved(self) -> Expansion:
         """Return it as what only a running shell knows."""
         return Expansion(self.end, unresolved=self.shown)
 
-    def of(self, value: Value | None) -> Expansion:
+    def expand_value(self, value: Value | None) -> Expansion:
         """Return what a variable of this value stands for."""
         if value is None:
-            return self.unresolved()
+            return self.as_unresolved()
         if isinstance(value, tuple):
             return Expansion(self.end, words=value[:1])
         return Expansion(self.end, open=value) if isinstance(value, Word) else Expansion(self.end, text=value)
@@ -79,16 +79,16 @@ def expand_parameter(inner: str, place: WrittenPart) -> Expansion:
     if inner == "#" and are_decided(given or ()) and split_before(given or (), len(given or ())) is None:
         return Expansion(place.end, text=str(len(given or ())), is_count=given is None)
     if inner == "?" and isinstance(values, Variables):
-        return place.of(None if values.ends else values.code())
+        return place.expand_value(None if values.ends else values.code())
     match = _CHANGE.fullmatch(inner) or _LENGTH.fullmatch(inner) or _PARAMETER.fullmatch(inner)
     if match is None or place.depth >= DEEPEST:
-        return place.unresolved()
+        return place.as_unresolved()
     if subject := match.groupdict().get("subject"):
         base = expand_parameter(subject, place)
         found = None if base.unresolved or base.open else _changed(match, base, place)
-        return place.unresolved() if found is None else found
+        return place.as_unresolved() if found is None else found
     if match["name"] not in values and OF_SHELL.fullmatch(match["name"]):
-        return place.unresolved()
+        return place.as_unresolved()
     if match["index"] or match["name"] in ("@", "*"):
         return _element(match, place, given or ())
     return _parameter(match, place, given)
@@ -122,7 +122,7 @@ def _parameter(match: re.Match[str], place: WrittenPart, given: tuple[Word, ...]
     if match["pointer"]:  # `${!NAME}`: the variable whose name is the value of NAME
         pointed = values.get(name)
         if not isinstance(pointed, str) or not _NAME.fullmatch(pointed):
-            return place.unresolved()
+            return place.as_unresolved()
         name = pointed
     value = values.get(name)
     value = None if value == () and match["mark"] else value
@@ -140,7 +140,9 @@ def _element(match: re.Match[str], place: WrittenPart, given: tuple[Word, ...]) 
         is_indices = isinstance(value, tuple) and index in "@*" and _are_counted(value, match["name"])
         numbers = tuple(Word(str(number)) for number in range(len(value) if isinstance(value, tuple) else 0))
         return (
-            Expansion(place.end, words=numbers, is_joined=index == "*") if is_indices else place.unresolved()
+            Expansion(place.end, words=numbers, is_joined=index == "*")
+            if is_indices
+            else place.as_unresolved()
         )
     if isinstance(value, tuple) and index in "@*":
         mark, own = (match["mark"] or "")[-1:], f"${{{match['name']}[@]}}"
@@ -149,31 +151,31 @@ def _element(match: re.Match[str], place: WrittenPart, given: tuple[Word, ...]) 
         has_quotes = mark == "+" and (match["word"] or "")[:1] == '"'
         return Expansion(place.end, words=value, is_joined=index == "*", has_quotes=has_quotes)
     if index in "@*":
-        return place.unresolved()
+        return place.as_unresolved()
     if isinstance(value, tuple):
         shown, lacking = join_tokens(place.split(index, place.depth + 1))
         number = None if lacking else evaluate_arithmetic(shown, place.values)
         if number is None or not -len(value) <= number:
-            return place.unresolved()
+            return place.as_unresolved()
         if any(word.is_split for word in (value[:number] if number >= 0 else value[number:])):
-            return place.unresolved()
+            return place.as_unresolved()
         chosen = value[number:][:1]
         if not chosen and not all(word.is_known for word in value):
-            return place.unresolved()  # the output of a command may be several words
+            return place.as_unresolved()  # the output of a command may be several words
         found: Value | None = chosen[0].value if chosen else ""
         return _defaulted(match, found if chosen or match["mark"] else "", match["name"], place)
     if isinstance(value, str) and index == "0":
         return Expansion(place.end, text=value)
-    return _defaulted(match, None, "", place) if value is None else place.unresolved()
+    return _defaulted(match, None, "", place) if value is None else place.as_unresolved()
 
 
 def _defaulted(match: re.Match[str], value: Value | None, name: str, place: WrittenPart) -> Expansion:
     mark, values = match["mark"] or "", place.values
     is_set = value is not None and not (value == "" and mark.startswith(":"))
     if mark.endswith("?"):  # the shell would end with the text behind it
-        return place.of(value) if is_set else place.unresolved()
+        return place.expand_value(value) if is_set else place.as_unresolved()
     if mark == ":+" and isinstance(value, Word) and not value.is_known:
-        return place.unresolved()  # it may be empty
+        return place.as_unresolved()  # it may be empty
     if mark.endswith("+") or (mark and not is_set):
         if is_set is not mark.endswith("+"):
             return Expansion(place.end, text="")
@@ -184,7 +186,7 @@ def _defaulted(match: re.Match[str], value: Value | None, name: str, place: Writ
         if text and text != word:  # `${LIST:+$LIST }`: blanks around it stay
             text = f"{' ' * word[0].isspace()}{text}{' ' * word[-1].isspace()}"
         if not text and name in SUBMITTED.split("|"):
-            return place.unresolved()
+            return place.as_unresolved()
         if mark.endswith("=") and name and isinstance(values, Variables) and values.runs() is not False:
             shown = f"${name} (set in a condition)"
             values[name] = Word(text, lacking).value if values.runs() else Word(shown, (shown,))
@@ -193,8 +195,8 @@ def _defaulted(match: re.Match[str], value: Value | None, name: str, place: Writ
             return Expansion(place.end, words=words, is_joined=True, has_quotes=True)
         if lacking and mark != ":+" and "\\" not in text:  # it stays the text around what lacks a value
             return Expansion(place.end, open=Word(text, lacking))
-        return place.unresolved() if lacking else Expansion(place.end, text=text)
-    return place.of(value)
+        return place.as_unresolved() if lacking else Expansion(place.end, text=text)
+    return place.expand_value(value)
 
 
 def _expression(pattern: str) -> str:

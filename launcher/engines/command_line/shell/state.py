@@ -109,11 +109,11 @@ class ShellState:
         self.exports, self.visible = before.exports, before.visible
         self.environment, self.place, self.blocks.fatal = before.environment, before.place, before.fatal
 
-    def exported(self) -> Mapping[str, Value]:
+    def list_exported(self) -> Mapping[str, Value]:
         """Return the variables that a shell inside of the text sees."""
         return {**self.environ, **{name: self.values[name] for name in self.visible & self.values.keys()}}
 
-    def exported_words(self) -> tuple[tuple[str, Word], ...]:
+    def list_exported_words(self) -> tuple[tuple[str, Word], ...]:
         """Return the variables that a program sees now, but for those that no rank needs."""
         found: list[tuple[str, Word]] = []
         for name in (*self.exports, *sorted(self.visible - self.exports.keys())):

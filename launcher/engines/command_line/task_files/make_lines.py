@@ -167,10 +167,10 @@ class Makefile:
             return
         self.overridden |= {name} if "override" in found["words"] else set()
         self.values.values[name] = (
-            _undecided(name) if self._runs is None else self.assigned(name, found["mark"] or "=", value)
+            _undecided(name) if self._runs is None else self.make_value(name, found["mark"] or "=", value)
         )
 
-    def assigned(self, name: str, mark: str, value: str) -> MakeValue:
+    def make_value(self, name: str, mark: str, value: str) -> MakeValue:
         """Return a variable behind an assignment."""
         values = self.values
         before = values.find(name)

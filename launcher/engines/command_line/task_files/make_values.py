@@ -202,7 +202,7 @@ class MakeValues:
             self.expand(text)
         self.fails = fails
 
-    def any_of(self, given: str, shown: str) -> str:
+    def choose_any(self, given: str, shown: str) -> str:
         """`$(or A,B)`."""
         for part in split_given(given):
             text = decide_text(self.expand(part.strip()))
@@ -214,7 +214,7 @@ class MakeValues:
         """`$(shell COMMAND)`, which the shell reads."""
         return open_text(f"$({self.expand(given)})")
 
-    def existing(self, given: str, shown: str) -> str:
+    def find_existing(self, given: str, shown: str) -> str:
         """`$(wildcard NAMES)`, of small files; what is none of them may be a directory."""
         names = (decide_text(self.expand(given)) or "*").split()
         are_files = self.files is not None and all(self.files(name) is not None for name in names)
@@ -255,9 +255,9 @@ def match_stem(word: str, pattern: str) -> str | None:
 _FUNCTIONS: Mapping[str, Callable[[MakeValues, str, str], str]] = {
     "strip": MakeValues.strip,
     "if": MakeValues.choose,
-    "or": MakeValues.any_of,
+    "or": MakeValues.choose_any,
     "shell": MakeValues.run,
-    "wildcard": MakeValues.existing,
+    "wildcard": MakeValues.find_existing,
     "error": MakeValues.stop,
     "eval": MakeValues.read,
     "info": MakeValues.say,

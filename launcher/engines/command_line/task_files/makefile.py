@@ -55,7 +55,7 @@ def _task(file: Makefile, name: str) -> Task:
         own for names, own in file.settings.items() if "%" in names and match_stem(name, names) is not None
     ]
     for setting in chain(*settings, file.settings.get(name, ())):
-        own = file.assigned(setting.name, setting.mark.replace(":", ""), setting.value)
+        own = file.make_value(setting.name, setting.mark.replace(":", ""), setting.value)
         is_simple = setting.mark.startswith(":") or own.is_simple
         values.own = {**values.own, setting.name: MakeValue(own.text, is_simple=is_simple)}
         exported |= {setting.name: None} if setting.is_exported else {}
