@@ -79,7 +79,7 @@ _LEAVES = (ast.Return, ast.Raise, ast.While, ast.Break, ast.Continue)
 def _find_early_uses(it: Interpreter) -> Iterator[RuleHit]:
     for place in {*it.notes.get(FIRST, ())}.difference(it.notes.get(FIRST_OF_SOME, ())):
         source = it.sources.get(place.path)
-        block = _find_block(source.tree.body, place.line) if source else []
+        before, block = _find_block(source.tree.body, place.line) if source else ([], [])
         if source is None or not block[1:] or not isinstance(branch := block[0], ast.If):
             continue
         made = {path: call for call in _list_calls(*branch.body) for path in _list_made_paths(call)}
@@ -87,7 +87,7 @@ def _find_early_uses(it: Interpreter) -> Iterator[RuleHit]:
         others = (call for call in calls if get_last_name(call) in _FOLDERS and call not in made.values())
         by_all = {path for call in others for path in _list_made_paths(call)}
         made = {path: made[path] for path in made.keys() - by_all if _passes(path, *branch.orelse)}
-        for statement in block[1:] if made else ():
+        for statement in block[1:] if made and not any(map(_may_wait, before)) else ():
             plain = isinstance(statement, (ast.Assign, ast.Expr, ast.Return))
             calls = _list_calls(statement) if plain else ()
             used = {path: call for path in made for call in calls if _uses_path(call, path, made[path])}
@@ -99,21 +99,25 @@ def _find_early_uses(it: Interpreter) -> Iterator[RuleHit]:
             made = {path: made[path] for path in made.keys() - used if _passes(path, statement)}
 
 
-def _find_block(block: list[ast.stmt], line: int) -> list[ast.stmt]:
-    """Return the statement that starts at a line, and those behind it; none where some may wait around it."""
+def _find_block(block: list[ast.stmt], line: int) -> tuple[list[ast.stmt], list[ast.stmt]]:
+    """Return what is before the statement at a line, and from it on; nothing where some wait around it."""
     for number, node in enumerate(block):
         if node.lineno <= line <= (node.end_lineno or 0):
             if node.lineno == line:
-                before = (each for each in block[:number] if type(each) in (ast.If, ast.With))
-                return [] if any(_WAITS.search(ast.unparse(each)) for each in before) else block[number:]
+                return block[:number], block[number:]
             if isinstance(node, ast.With) and not all(_is_quiet(item.context_expr) for item in node.items):
-                return []
+                break
             if isinstance(node, ast.Try) and any(map(catches_files, node.handlers)):
-                return []
+                break
             inner = [getattr(node, name, []) for name in ("body", "orelse", "finalbody")]
             found = (each for each in inner if each and each[0].lineno <= line <= (each[-1].end_lineno or 0))
             return _find_block(next(found, []), line)
-    return []
+    return [], []
+
+
+def _may_wait(node: ast.stmt) -> bool:
+    """Whether a condition or context, through which not all ranks may go, has some wait for others."""
+    return isinstance(node, (ast.If, ast.With)) and _WAITS.search(ast.unparse(node)) is not None
 
 
 def _list_calls(*nodes: ast.AST) -> list[ast.Call]:
