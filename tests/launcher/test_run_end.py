@@ -43,7 +43,7 @@ def test_exit_codes_of_ranks_are_seen_whoever_reaps_them(run: Driver, launcher: 
 # The kernel's count of kills is read between a look at the ranks and one at the launcher: both end meanwhile.
 SLOW_COUNT = """
 class OomKills:
-    def more(self):
+    def count_new(self):
         if os.path.exists("{up}"):
             open("{go}", "w").close()
             try:
