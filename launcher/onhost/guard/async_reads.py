@@ -45,12 +45,9 @@ class AsyncReads:
 
     def poll(self) -> None:
         """Handle the reads that are complete by now."""
-        if not self._pending:
-            return
-        waiting: list[tuple[AsyncRead, OnRead]] = []
+        pending, self._pending = self._pending, []
         ready: list[tuple[AsyncRead, OnRead]] = []
-        for entry in self._pending:
-            (ready if entry[0].is_ready() else waiting).append(entry)
-        self._pending = waiting
+        for entry in pending:
+            (ready if entry[0].is_ready() else self._pending).append(entry)
         for reading, judge in ready:
             judge(reading)

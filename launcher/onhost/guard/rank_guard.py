@@ -15,7 +15,7 @@ from .checks.loss_and_norm import LossMonitor
 from .checks.non_finite import FiniteMonitor
 from .context import GuardContext, RankServices
 from .rank_exit import GuardExit
-from .reporter import GuardReporter
+from .reporter import GuardReporter, MonitorParts
 from .safe_call import SafeCaller
 from .sampling_policy import SamplingPolicy
 from .torch_hooks import hook_backward, hook_clipping, hook_scalers, hook_steps
@@ -62,8 +62,9 @@ class Guard:
         self.evidence = SamplingPolicy(every_step=steps > 0)
         heard = self.rehearsal.on_value if self.rehearsal else _ignore
         skipped = self.rehearsal.count_step if self.rehearsal else _ignore
-        self.notes = LossMonitor(training, self.reporter, self.readings, self.evidence, heard)
-        self.values = FiniteMonitor(training, self.reporter, self.readings, self.evidence)
+        parts = MonitorParts(training, self.reporter, self.readings, self.evidence)
+        self.notes = LossMonitor(parts, heard)
+        self.values = FiniteMonitor(parts)
         self.scaling = ScalerMonitor(training, self.reporter, skipped)
         self.rows = list_checks(self.values)
         self._lasting = tuple(row for row in self.rows if row.lasting)

@@ -2,9 +2,12 @@
 
 import contextlib
 import sys
+from typing import NamedTuple
 
+from .async_reads import AsyncReads
 from .parameter_names import MAX_NAMES, list_names
 from .rank_exit import STOP_EXIT, GuardExit
+from .sampling_policy import SamplingPolicy
 from .training_state import TrainingState
 from .violation import Violation
 
@@ -43,6 +46,15 @@ class GuardReporter:
             print(_in_words(wrong, step, names, stops=stops), file=sys.stderr, flush=True)
         if stops:
             self._leaving.raise_exit(STOP_EXIT)
+
+
+class MonitorParts(NamedTuple):
+    """What the monitors of values share."""
+
+    training: TrainingState
+    reporter: GuardReporter
+    readings: AsyncReads
+    evidence: SamplingPolicy
 
 
 def _in_words(wrong: Violation, step: int, names: list[str], *, stops: bool) -> str:

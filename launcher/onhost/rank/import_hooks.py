@@ -9,14 +9,14 @@ from typing import Any, Callable, Sequence
 from .context import Report, run_safely
 
 
-def hook_call(owner: Any, name: str, look: Callable[[], None], report: Report) -> None:
-    """Wrap a function so that `look` runs after each successful call of it."""
+def hook_call(owner: Any, name: str, look: Callable[..., None], report: Report) -> None:
+    """Wrap a function so that `look` gets the first argument after each successful call of it."""
     original = getattr(owner, name)
 
     @functools.wraps(original)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         result = original(*args, **kwargs)
-        run_safely("look after %s" % name, report, look)
+        run_safely("look after %s" % name, report, functools.partial(look, *args[:1]))
         return result
 
     setattr(owner, name, wrapper)

@@ -42,15 +42,7 @@ class TrainingInspector:
 
     def _parallel_imported(self, module: ModuleType) -> None:
         """Take the device of the model that DistributedDataParallel wraps, for scripts without accelerate."""
-        wrapped = module.DistributedDataParallel
-        original = wrapped.__init__
-
-        @functools.wraps(original)
-        def wrapper(model: Any, *args: Any, **kwargs: Any) -> None:
-            original(model, *args, **kwargs)
-            run_safely("look at the model", self.place.report, functools.partial(self._look_at, model))
-
-        wrapped.__init__ = wrapper
+        hook_call(module.DistributedDataParallel, "__init__", self._look_at, self.place.report)
 
     def _cuda_imported(self, module: ModuleType) -> None:
         """Look once CUDA has started: a script of one rank needs neither accelerate nor torch.distributed.
@@ -80,7 +72,7 @@ class TrainingInspector:
             self.device = first.device
             self._look()
 
-    def _look(self) -> None:
+    def _look(self, *_: object) -> None:
         """Report the known settings, if they differ from the last report."""
         if self.settled:
             return

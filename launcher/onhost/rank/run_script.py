@@ -1,11 +1,12 @@
 """Execution of the user's script as `__main__`, indistinguishable from plain `python script.py`."""
 
 import builtins
+import functools
 import os
 import signal
 import sys
 from types import ModuleType
-from typing import Callable
+from typing import Any, Callable
 
 from .setup import STACKS_SIGNAL
 
@@ -49,31 +50,32 @@ def _fresh_main() -> ModuleType:
 
 def _set_path0(entry: str) -> None:
     """Replace rank.py's directory in sys.path by the entry that python would have added."""
-    if getattr(sys.flags, "safe_path", False):
-        return
-    sys.path[0] = entry
+    if not getattr(sys.flags, "safe_path", False):
+        sys.path[0] = entry
+
+
+def _run_module(*args: Any) -> Callable[[], object]:
+    """Return the function of `python -m`, which also runs a directory or an archive, with its arguments."""
+    import runpy  # before the script's own directory is in the path
+
+    return functools.partial(runpy._run_module_as_main, *args)  # type: ignore[attr-defined] # noqa: SLF001
 
 
 def _become_module(name: str, args: list[str]) -> Callable[[], object]:
-    import runpy
-
+    run = _run_module(name)
     sys.argv[:] = ["-m", *args]
     _set_path0(os.getcwd())
-    main = _fresh_main()
-    main.__dict__.pop("__spec__")
-    run = runpy._run_module_as_main  # type: ignore[attr-defined] # noqa: SLF001 - the function of `python -m`
-    return lambda: run(name)
+    _fresh_main().__dict__.pop("__spec__")
+    return run
 
 
 def _become_script(script: str, args: list[str]) -> Callable[[], object]:
     sys.argv[:] = [script, *args]
     if os.path.isdir(script) or script.endswith((".zip", ".pyz", ".pyzw")):
-        import runpy
-
+        run_main = _run_module("__main__", False)
         _set_path0(os.path.abspath(script))
         _fresh_main()
-        run_main = runpy._run_module_as_main  # type: ignore[attr-defined] # noqa: SLF001 - as python itself
-        return lambda: run_main("__main__", False)
+        return run_main
     from importlib.machinery import SourceFileLoader
 
     _set_path0(os.path.dirname(os.path.realpath(script)))

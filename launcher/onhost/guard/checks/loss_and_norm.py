@@ -4,11 +4,9 @@ import functools
 import math
 from typing import Any, Callable
 
-from ..async_reads import AsyncRead, AsyncReads
-from ..reporter import GuardReporter
-from ..sampling_policy import SamplingPolicy
+from ..async_reads import AsyncRead
+from ..reporter import MonitorParts
 from ..tensors import get_local_part
-from ..training_state import TrainingState
 from ..violation import Violation
 
 KEPT = 250  # values of a GPU kept until a sample or the last of them sends them
@@ -17,18 +15,8 @@ KEPT = 250  # values of a GPU kept until a sample or the last of them sends them
 class LossMonitor:
     """Monitor of every loss and gradient norm; `heard` gets each number once it is known."""
 
-    def __init__(
-        self,
-        training: TrainingState,
-        reporter: GuardReporter,
-        readings: AsyncReads,
-        evidence: SamplingPolicy,
-        heard: Callable[[str, float], None],
-    ) -> None:
-        self._training = training
-        self._reporter = reporter
-        self._readings = readings
-        self._evidence = evidence
+    def __init__(self, parts: MonitorParts, heard: Callable[[str, float], None]) -> None:
+        self._training, self._reporter, self._readings, self._evidence = parts
         self._heard = heard
         self._kept: dict[str, list[tuple[int, Any]]] = {"loss": [], "gradient norm": []}
         self._was_scaled = False

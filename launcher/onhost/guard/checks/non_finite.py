@@ -6,11 +6,10 @@ import time
 import weakref
 from typing import Any, Iterable
 
-from ..async_reads import AsyncRead, AsyncReads
-from ..reporter import GuardReporter
-from ..sampling_policy import SamplingPolicy
+from ..async_reads import AsyncRead
+from ..reporter import MonitorParts
 from ..tensors import get_local_part, list_parameters
-from ..training_state import Step, TrainingState
+from ..training_state import Step
 from ..violation import FIX_FP16, Violation
 
 FIX_LOST = (
@@ -22,13 +21,8 @@ FIX_LOST = (
 class FiniteMonitor:
     """Monitor that computes one number per device, finite if all values are; sums propagate NaN and Inf."""
 
-    def __init__(
-        self, training: TrainingState, reporter: GuardReporter, readings: AsyncReads, evidence: SamplingPolicy
-    ) -> None:
-        self._training = training
-        self._reporter = reporter
-        self._readings = readings
-        self._evidence = evidence
+    def __init__(self, parts: MonitorParts) -> None:
+        self._training, self._reporter, self._readings, self._evidence = parts
         self._born_bad: set[int] = set()  # not finite before the first step: masks, unused rows
 
     # --- checks ---
@@ -36,12 +30,7 @@ class FiniteMonitor:
     def first_weights(self, step: Step) -> Iterable[Violation]:
         """Compute one number per weight tensor, to exclude weights that never were finite from reports."""
         torch = self._training.torch
-        by_device: dict[Any, list[Any]] = {}
-        for p in list_parameters(step.optimizer):
-            total = self._sum(p)
-            if total is not None:
-                by_device.setdefault(total.device, []).append((id(p), total))
-        for sums in by_device.values():
+        for sums in self._sum_each(list_parameters(step.optimizer)):
             reading = AsyncRead(torch, [torch.stack([total for _, total in sums])])
             self._readings.submit(reading, functools.partial(self._judge_first, [key for key, _ in sums]))
         self._readings.poll()
@@ -75,16 +64,21 @@ class FiniteMonitor:
 
     def _send(self, judge: Any, optimizer: Any, tensors: list[Any]) -> None:
         torch = self._training.torch
-        by_device: dict[Any, list[Any]] = {}
-        for tensor in tensors:
-            total = None if id(tensor) in self._born_bad else self._sum(tensor)
-            if total is not None:
-                by_device.setdefault(total.device, []).append(total)
-        values = [torch.stack(sums).sum().reshape(1) for sums in by_device.values()]
+        sums_by_device = self._sum_each(each for each in tensors if id(each) not in self._born_bad)
+        values = [torch.stack([total for _, total in sums]).sum().reshape(1) for sums in sums_by_device]
         if values:
             step = self._training.record(optimizer).tries
             about = functools.partial(judge, step, weakref.ref(optimizer))
             self._readings.submit(AsyncRead(torch, values), about)
+
+    def _sum_each(self, tensors: Iterable[Any]) -> Iterable[list[tuple[int, Any]]]:
+        """Return for each device the tensors with plain values, by id, with their sums."""
+        by_device: dict[Any, list[tuple[int, Any]]] = {}
+        for tensor in tensors:
+            total = self._sum(tensor)
+            if total is not None:
+                by_device.setdefault(total.device, []).append((id(tensor), total))
+        return by_device.values()
 
     def _sum(self, tensor: Any) -> Any:
         """Return a number that is finite if all values are, None for a tensor without plain values."""
