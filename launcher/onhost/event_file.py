@@ -14,9 +14,14 @@ MOST = 256 << 10  # bytes at once, so that a script which writes without end del
 
 def append_event(path: str, name: str, /, **fields: object) -> None:
     """Add an event to an events.jsonl, in one write. Raises OSError."""
+    append_line(path, encode_event(name, fields))
+
+
+def append_line(path: str, line: bytes) -> None:
+    """Add a line to a file in one write. Raises OSError."""
     fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        os.write(fd, encode_event(name, fields))
+        os.write(fd, line)
     finally:
         os.close(fd)
 

@@ -129,15 +129,8 @@ class Monitor:
 
 def build_row(gpu: dict[str, Any]) -> list[float | None]:
     """Return a GPU's numbers in the order of the answer; watts without fractions, which always change."""
-    power, limit = gpu["power_w"], gpu["power_limit_w"]
-    return [
-        gpu["busy"],
-        gpu["memory_mib"],
-        None if power is None else round(power),
-        None if limit is None else round(limit),
-        gpu["celsius"],
-        gpu["throttle"],
-    ]
+    watts = (None if power is None else round(power) for power in (gpu["power_w"], gpu["power_limit_w"]))
+    return [gpu["busy"], gpu["memory_mib"], *watts, gpu["celsius"], gpu["throttle"]]
 
 
 def calculate_checksum(gpus: dict[str, Any], runs: list[dict[str, Any]]) -> int:

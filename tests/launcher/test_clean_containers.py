@@ -44,7 +44,7 @@ time.sleep(120)
 # A supervisor of a run in a container: what it starts carries its mark. With "stay" it does not end before.
 SUPERVISOR = """
 import os, subprocess, sys
-from launcher.onhost.supervisor.environment import run_markers
+from launcher.onhost.supervisor.processes import run_markers
 env = {**os.environ, **run_markers("r1", os.environ.get("RUN_DIR", ""))}
 child = subprocess.Popen([sys.executable, "-c", *sys.argv[2:]], env=env)
 if sys.argv[1] == "stay":

@@ -147,12 +147,8 @@ class DeepScript:
                 alone = measure_host_copies(self.device, buffers, 10)
             self.node_control.barrier()
         together = measure_host_copies(self.device, buffers, 10)
-        return {
-            "to_device": alone[0],
-            "from_device": alone[1],
-            "to_device_together": together[0],
-            "from_device_together": together[1],
-        }
+        names = ("to_device", "from_device", "to_device_together", "from_device_together")
+        return dict(zip(names, (*alone, *together)))  # noqa: B905 - Python 3.9
 
     def reduce_node(self) -> dict[str, Any]:
         """All-reduce within this node; a node of one rank has nothing to measure."""

@@ -57,20 +57,18 @@ class StepReader:
 
     def see(self, line: dict[str, Any]) -> bool:
         """Add each rank's step to a sample; return whether any rank made one since the last sample."""
-        stepped = []
+        has_stepped = False
         for rank, used in line["ranks"].items():
             step = read_step(self._run_dir, rank)
             if step is None:
                 continue
             used["step"] = step
             if step != self._steps.get(rank):
-                stepped.append(rank)
-            self._steps[rank] = step
-        for uuid in (self._gpu_of.get(rank, "") for rank in stepped):
-            power = (line["gpus"].get(uuid) or {}).get("power_w")
-            if power:
-                self.drawn[uuid] = power + 0.9 * (self.drawn.get(uuid, power) - power)
-        return bool(stepped)
+                self._steps[rank], has_stepped = step, True
+                uuid = self._gpu_of.get(rank, "")
+                if power := (line["gpus"].get(uuid) or {}).get("power_w"):
+                    self.drawn[uuid] = power + 0.9 * (self.drawn.get(uuid, power) - power)
+        return has_stepped
 
 
 class Gauge:

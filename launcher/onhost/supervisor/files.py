@@ -1,5 +1,6 @@
 """Writes to files that other processes read meanwhile: atomic replacement, or one write per line."""
 
+import contextlib
 import errno
 import json
 import os
@@ -7,6 +8,7 @@ import time
 from typing import Any
 
 CHUNK = 256 << 10
+RESERVE, RESERVE_BYTES = "reserve", 64 << 10  # kept back from a run's start to its end, for its last state
 PROBE_BYTES = 8 << 10  # more than what is left of a log's last block
 
 
@@ -57,6 +59,17 @@ def explain_full_disk(directory: str) -> str:
     return ""
 
 
+def reserve_space(run_dir: str) -> None:
+    """Keep disk space back. Raises OSError where the disk has none left."""
+    write_file(os.path.join(run_dir, RESERVE), "\0" * RESERVE_BYTES)
+
+
+def free_space(run_dir: str) -> None:
+    """Give it back."""
+    with contextlib.suppress(OSError):
+        os.unlink(os.path.join(run_dir, RESERVE))
+
+
 def write_time(path: str) -> None:
     """Replace a file by the host's monotonic time; where a full disk has no room, write it in place.
 
@@ -91,15 +104,6 @@ def read_json(path: str) -> dict[str, Any] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
-
-
-def append_line(path: str, line: dict[str, object]) -> None:
-    """Add one line to a file in one write. Raises OSError."""
-    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(fd, json.dumps(line).encode() + b"\n")
-    finally:
-        os.close(fd)
 
 
 def read_tail(path: str, count: int) -> str:

@@ -65,6 +65,12 @@ def mark_of(pid: int, ticks: int) -> str:
     return ":".join([read_boot_id(), *read_own_namespaces(), str(pid), str(ticks)])
 
 
+def run_markers(run_id: str, run_dir: str) -> dict[str, str]:
+    """Return the variables that identify the processes of a run, which this one starts."""
+    me = mark_of(os.getpid(), read_start_ticks(os.getpid()))
+    return {"GPULAUNCH_RUN_ID": run_id, "GPULAUNCH_RUN_DIR": run_dir, "GPULAUNCH_SUPERVISOR": me}
+
+
 def send_signal(pid: int, ticks: int, number: int) -> None:
     """Signal one process by identity: the pidfd pins it, then the start time is read again."""
     if pid <= 1 or pid == os.getpid():

@@ -10,10 +10,9 @@ from typing import Any
 from ...event_file import EVENTS
 from ...run_cgroup import find_group
 from ..client_files import is_stopped_by_person, read_stop_request
-from ..disk_reserve import free_space
 from ..end_causes import REFUSED, REQUEST, SUPERVISOR
 from ..events import write_event
-from ..files import write_file
+from ..files import free_space, write_file
 from ..gpu_claims import acquire_claims, release_claims
 from ..next_start import announce_keeper, hold_order
 from ..node import read_node_location

@@ -1,10 +1,11 @@
 """Periodic records of a live run: its heartbeat, the sizes of its logs, and fresh times on its GPU claims."""
 
 import contextlib
+import json
 import os
 import time
 
-from ..files import append_line
+from ...event_file import append_line
 from ..node import Heartbeat
 from ..run_dir import HEARTBEAT, RECENT, RECENT_BEFORE, SIZES, log_sizes
 from .supervised_run import SupervisedRun
@@ -58,7 +59,7 @@ class Housekeeping:
             if self._recent_lines >= RECENT_LINES:
                 os.replace(self._run.path(RECENT), self._run.path(RECENT_BEFORE))
                 self._recent_lines = 0
-            append_line(self._run.path(RECENT), {"t": time.time(), "sizes": sizes})
+            self._append(RECENT, sizes)
             self._recent_lines += 1
 
     def _note_sizes(self) -> None:
@@ -66,4 +67,8 @@ class Housekeeping:
         if sizes != self._sizes:
             self._sizes = sizes
             with contextlib.suppress(OSError):
-                append_line(self._run.path(SIZES), {"t": time.time(), "sizes": sizes})
+                self._append(SIZES, sizes)
+
+    def _append(self, name: str, sizes: dict[str, int]) -> None:
+        line = json.dumps({"t": time.time(), "sizes": sizes})
+        append_line(self._run.path(name), line.encode() + b"\n")

@@ -6,9 +6,8 @@ import signal
 from typing import Any
 
 from ...run_cgroup import Cgroup
-from ..environment import drop_variables, run_markers
 from ..files import read_tail
-from ..processes import PR_SET_PDEATHSIG, call_prctl, read_start_ticks
+from ..processes import PR_SET_PDEATHSIG, call_prctl, read_start_ticks, run_markers
 from ..protocol import RequestRefused
 from ..run_dir import LAUNCHER_LOG
 from .supervised_run import SupervisedRun
@@ -87,7 +86,11 @@ def build_command(spec: dict[str, Any], run_dir: str) -> list[str]:
 
 def build_environment(spec: dict[str, Any], run_dir: str) -> dict[str, str]:
     """Return the supervisor's environment, scrubbed, with the plan's variables and the run's markers."""
-    env = drop_variables(dict(os.environ), spec.get("unset", []))
+    unset = spec.get("unset", [])  # names and PREFIX* patterns
+    starts = tuple(name[:-1] for name in unset if name.endswith("*"))
+    env = {
+        name: text for name, text in os.environ.items() if name not in unset and not name.startswith(starts)
+    }
     for name, value in spec.get("env", {}).items():
         env[name] = value.replace("{run_dir}", run_dir)
     return {**env, **run_markers(spec["run_id"], run_dir)}

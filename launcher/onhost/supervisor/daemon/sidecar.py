@@ -5,8 +5,7 @@ import signal
 import sys
 
 from ...exit_status import describe_exit_code
-from ..environment import run_markers
-from ..processes import read_start_ticks, send_signal
+from ..processes import read_start_ticks, run_markers, send_signal
 from ..run_dir import GAUGE
 from .supervised_run import SupervisedRun
 
@@ -26,11 +25,8 @@ class Sidecar:
 
     def start(self, stdin: int) -> None:
         """Start the program."""
-        env = {
-            **os.environ,
-            **run_markers(self._run.spec["run_id"], self._run.dir),
-            "CUDA_VISIBLE_DEVICES": "",
-        }
+        markers = run_markers(self._run.spec["run_id"], self._run.dir)
+        env = {**os.environ, **markers, "CUDA_VISIBLE_DEVICES": ""}
         try:
             self.pid = os.posix_spawn(
                 sys.executable,

@@ -11,9 +11,8 @@ from ...event_file import MALFORMED
 from ...exit_status import describe_exit_code
 from ...run_cgroup import Cgroup, OomKills
 from ..client_files import StopRequest, read_stop_request
-from ..disk_reserve import free_space
 from ..end_causes import EXIT, RANK, REFUSED
-from ..files import explain_full_disk
+from ..files import explain_full_disk, free_space
 from ..gpu_claims import release_claims
 from ..next_start import announce_keeper, note_successor
 from ..processes import PR_SET_CHILD_SUBREAPER, call_prctl, reap_children

@@ -8,8 +8,7 @@ import stat
 import time
 from typing import Any, Iterable, Iterator
 
-from ..disk_reserve import RESERVE
-from ..files import CHUNK, read_json, write_all
+from ..files import CHUNK, RESERVE, read_json, write_all
 from ..protocol import encode_frame, send_header
 from ..run_dir import (
     CLIENT,

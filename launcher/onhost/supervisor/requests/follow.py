@@ -113,8 +113,10 @@ class FollowSession:
         while True:
             gone = self._turn(idle=not ended)
             if ended and not self._out:
-                self._collect_guardian()
-            if gone or (ended and not self._out):
+                if not is_kept(read_next(self._run_dir)):  # else it is not known yet who restarts the run
+                    collect_guardian()
+                return 0
+            if gone:
                 return 0
             if not self._out and not ended and not self._is_quiet:
                 ended = self._go_on()
@@ -150,10 +152,6 @@ class FollowSession:
         # The last state read remains valid when the run directory has been deleted.
         self._state, alive = inspect_run(self._run_dir, self._state)
         return self._state.get("phase") != "ended" and alive and not self._logs.once
-
-    def _collect_guardian(self) -> None:
-        if not is_kept(read_next(self._run_dir)):  # else it stays, until it is known who restarts the run
-            collect_guardian()
 
     def _turn(self, *, idle: bool) -> bool:
         """Transfer bytes in both directions without ever blocking; return True when the client is gone."""

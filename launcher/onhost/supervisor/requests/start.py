@@ -14,8 +14,7 @@ from ...event_file import EVENTS
 from ..client_files import record_heartbeat
 from ..daemon.daemonize import run_and_exit
 from ..daemon.guardian import run_guardian
-from ..disk_reserve import reserve_space
-from ..files import read_json, read_tail, write_file
+from ..files import read_json, read_tail, reserve_space, write_file
 from ..next_start import read_next, rule_out
 from ..node import MAX_TWINS, is_on_this_node, read_file_system_time, read_node_location
 from ..processes import read_boot_id, read_start_ticks
