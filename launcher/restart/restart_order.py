@@ -30,6 +30,8 @@ from preflight.job import Job
 
 SCHEMA = "gpulaunch.restart-order/1"
 MAX_WIDTH = 256
+_WAY = ("name", "address", "port", "user", "identity_file", "jump", "via", "alias", "in_inventory")
+"""What of a host says how it is reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +81,7 @@ class RestartOrder:
 
 def take_connection(entry: HostEntry, way: HostEntry) -> HostEntry:
     """Return a host of an order as this client reaches it."""
-    return replace(
-        entry,
-        name=way.name,
-        address=way.address,
-        port=way.port,
-        user=way.user,
-        identity_file=way.identity_file,
-        jump=way.jump,
-        via=way.via,
-        alias=way.alias,
-        in_inventory=way.in_inventory,
-    )
+    return replace(entry, **{name: getattr(way, name) for name in _WAY})
 
 
 def build_spec(order: RestartOrder, *, after: str) -> RestartSpec:

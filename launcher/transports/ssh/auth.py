@@ -58,7 +58,7 @@ class KeyRing:
     plain: dict[str, _Loaded] = field(default_factory=dict)
     unlocked: dict[str, _Loaded] = field(default_factory=dict)
     taken: set[tuple[str, int, bytes]] = field(default_factory=set)
-    passwords: dict[tuple[str, int, str], str] = field(default_factory=dict)
+    passwords: dict[tuple[str, int, str], str] = field(default_factory=dict)  # by name, port and user
 
     def keys(self, file: str) -> _Loaded:
         """Return a file's keys to offer (the certified one first) without asking, or why there is none."""
@@ -117,26 +117,6 @@ class KeyRing:
             host = endpoint.name.removeprefix(f"{endpoint.user}@")
             return self.prompt(f"{endpoint.user}@{host}: {question}")
         return None
-
-    def accepted_password(self, endpoint: Endpoint) -> str | None:
-        """Return the password that this host has accepted, None for none."""
-        with self.lock:
-            return self.passwords.get(_account(endpoint))
-
-    def keep_password(self, endpoint: Endpoint, password: str) -> None:
-        """Keep a password that the host has accepted."""
-        with self.lock:
-            self.passwords[_account(endpoint)] = password
-
-    def forget_password(self, endpoint: Endpoint, password: str) -> None:
-        """Forget a password that the host refuses by now."""
-        with self.lock:
-            if self.passwords.get(_account(endpoint)) == password:
-                del self.passwords[_account(endpoint)]
-
-
-def _account(endpoint: Endpoint) -> tuple[str, int, str]:
-    return host_keys.lookup_name(endpoint), endpoint.port, endpoint.user
 
 
 @dataclass(slots=True)
@@ -240,7 +220,8 @@ class Login:
         if not method:
             return False
         is_password = method == "password"  # a code may be good for one login only
-        kept = self.ring.accepted_password(self.endpoint) if is_password else None
+        account = host_keys.lookup_name(self.endpoint), self.endpoint.port, self.endpoint.user
+        kept = self.ring.passwords.get(account) if is_password else None
         spares = f" ({format_ssh_copy_id(self.endpoint)} spares it)" if "publickey" in self.methods else ""
         question = f"password{spares}: "
         for _ in range(_PASSWORD_TRIES):
@@ -256,9 +237,10 @@ class Login:
                 self._still_there()
             if self.transport.is_authenticated():
                 if is_password:
-                    self.ring.keep_password(self.endpoint, password)
+                    self.ring.passwords[account] = password
                 return True
-            self.ring.forget_password(self.endpoint, password)
+            if self.ring.passwords.get(account) == password:  # the host refuses it by now
+                self.ring.passwords.pop(account, None)
             question = f"not accepted; password{spares}: "
         return False
 

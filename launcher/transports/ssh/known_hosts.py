@@ -56,12 +56,10 @@ class HostKeys:
 
 @dataclass(slots=True)
 class _Index:
-    """One parsed file: plain names by dictionary, the rest by trying each."""
+    """One parsed file: plain names by dictionary, the rest by trying each: marker or "", names, key."""
 
     plain: dict[str, list[KnownKey]] = field(default_factory=dict)
-    hashed: list[tuple[bytes, bytes, KnownKey]] = field(default_factory=list)
-    patterns: list[tuple[tuple[str, ...], KnownKey]] = field(default_factory=list)
-    marked: list[tuple[str, tuple[str, ...], KnownKey]] = field(default_factory=list)
+    others: list[tuple[str, tuple[str, ...], KnownKey]] = field(default_factory=list)
 
 
 def list_host_names(address: str, port: int) -> tuple[str, ...]:
@@ -89,8 +87,8 @@ def find_keys(files: Iterable[str], address: str, port: int) -> HostKeys:
     authorities: list[KnownKey] = []
     revoked = set[bytes]()
     for index in indexes:
-        for marker, patterns, key in index.marked:
-            if not any(_matches(patterns, name) for name in names):
+        for marker, patterns, key in index.others:
+            if not marker or not any(_matches(patterns, name) for name in names):
                 continue
             if marker == _REVOKED:
                 revoked.add(key.blob)
@@ -173,42 +171,34 @@ def _add_line(index: _Index, words: list[str], where: str) -> None:
     except (binascii.Error, ValueError):
         return
     names = tuple(words[0].split(","))
-    if marker:
-        index.marked.append((marker, names, key))
-    elif names[0].startswith("|1|"):
-        _add_hashed(index, names[0], key)
-    elif any(char in words[0] for char in "*?!"):
-        index.patterns.append((names, key))
+    if marker or names[0].startswith("|1|") or any(char in words[0] for char in "*?!"):
+        index.others.append((marker, names, key))
     else:
         for name in names:
             index.plain.setdefault(name.lower(), []).append(key)
 
 
-def _add_hashed(index: _Index, name: str, key: KnownKey) -> None:
-    try:
-        salt, digest = (base64.b64decode(part, validate=True) for part in name.split("|")[2:4])
-    except (binascii.Error, ValueError):
-        return
-    index.hashed.append((salt, digest, key))
-
-
 def _keys_of(index: _Index, name: str) -> Iterable[KnownKey]:
     yield from index.plain.get(name, ())
-    for salt, digest, key in index.hashed:
-        if hmac.compare_digest(_hash(salt, name), digest):
-            yield key
-    for patterns, key in index.patterns:
-        if matches_patterns(patterns, name):
-            yield key
+    yield from (key for marker, names, key in index.others if not marker and _matches(names, name))
 
 
 def _matches(patterns: tuple[str, ...], name: str) -> bool:
     """Match OpenSSH's pattern list, or a hashed name, which has no other beside it."""
     if not patterns[0].startswith("|1|"):
         return matches_patterns(patterns, name)
-    index = _Index()
-    _add_hashed(index, patterns[0], KnownKey("", b"", ""))
-    return any(_keys_of(index, name))
+    salt, digest = _parse_hashed(patterns[0])
+    return hmac.compare_digest(_hash(salt, name), digest)
+
+
+@lru_cache(maxsize=1 << 16)
+def _parse_hashed(name: str) -> tuple[bytes, bytes]:
+    """Return the salt and the hash of a name, which no name has where it is not of this form."""
+    try:
+        salt, digest = (base64.b64decode(part, validate=True) for part in name.split("|")[2:4])
+    except (binascii.Error, ValueError):
+        return b"", b""
+    return salt, digest
 
 
 def _hash(salt: bytes, name: str) -> bytes:
