@@ -17,8 +17,7 @@ from launcher.config.inventory_reader import find_misnamed_inventory, load_inven
 from launcher.errors import BadInput
 from launcher.follow.job_end import JobEndNotice
 from launcher.local.home import expand_home, shorten_path
-from launcher.remote.shards.connection_options import ShardAccess
-from launcher.remote.shards.terminal_questions import SharedAnswers
+from launcher.remote.shards.terminal_questions import ShardAccess, SharedAnswers
 from launcher.terminal.output import ask_secret, ask_visibly, can_ask, echo
 from launcher.transports.base import Confirm, Connection, OpenOptions, Prompt
 from launcher.transports.ssh.endpoint import build_opener

@@ -15,8 +15,8 @@ from launcher.remote.agent_sessions import AgentSessions
 from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.earlier_facts import EarlierOf
 from launcher.remote.reachability import Listener, StartProgram, start_listener
-from launcher.remote.shards.connection_options import ShardAccess
 from launcher.remote.shards.count import SHARD_WIDTH
+from launcher.remote.shards.terminal_questions import ShardAccess
 from launcher.terminal.output import echo, leave_questions
 from launcher.transports.base import Connection
 from preflight.facts.host import HostFacts, Reach

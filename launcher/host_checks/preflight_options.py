@@ -6,7 +6,7 @@ from pathlib import Path
 from launcher.host_checks.fact_cache import FactCache
 from launcher.planning.plan import ScriptFile
 from launcher.remote.fanout import WIDTH
-from launcher.remote.shards.connection_options import ShardAccess
+from launcher.remote.shards.terminal_questions import ShardAccess
 from preflight.frozen import dataclass
 
 

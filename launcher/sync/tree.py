@@ -14,8 +14,8 @@ from launcher.onhost.sync.target_state import TreeEntry, hash_tree
 from launcher.sync import git
 from launcher.sync.hash_cache import HashCache
 from launcher.sync.ignore import Ignore, InvalidPattern, Rules, add_rules, find_rule
-from launcher.sync.private_keys import is_private_key
 from launcher.text import one_line
+from preflight import regex as re
 from preflight.frozen import dataclass
 
 STATE = ".gpulaunch-sync"
@@ -25,6 +25,9 @@ CHUNK = 1 << 20
 MAX_DEPTH = 200  # directories of a path; a deeper tree was made by a mistake, or to break something
 MAX_CHECKOUTS = 200
 _BIGGEST = 3
+_PRIVATE_KEY = re.compile(rb"-----BEGIN (?:[A-Z0-9]+ )?PRIVATE KEY-----|PuTTY-User-Key-File-")
+"""First bytes of what is never sent, for it mostly opens the very hosts that a tree is sent to: PEM
+(RFC 7468), OpenSSH's PROTOCOL.key, PuTTY's format."""
 _POINTER, _LONGEST_POINTER = b"version https://git-lfs.github.com/spec/", 1024  # Git LFS, docs/spec.md
 
 
@@ -300,7 +303,7 @@ def _hash(path: Path, name: str, cache: HashCache) -> tuple[str, int]:
     try:
         with path.open("rb", buffering=0) as file:
             while data := file.read(CHUNK):
-                if not size and is_private_key(data):
+                if not size and _PRIVATE_KEY.match(data):
                     return "", 0  # not kept, so that it is looked at again
                 digest.update(data)
                 size += len(data)

@@ -24,10 +24,9 @@ from launcher.host_checks.collection import Collection
 from launcher.remote.agent import MARKER, AgentRequest
 from launcher.remote.reachability import ProbeTargets
 from launcher.remote.shards import client, worker
-from launcher.remote.shards.connection_options import ShardAccess
 from launcher.remote.shards.count import choose_shard_count
 from launcher.remote.shards.frames import FrameWriter, ShardRequest
-from launcher.remote.shards.terminal_questions import CLIENT, SharedAnswers
+from launcher.remote.shards.terminal_questions import CLIENT, ShardAccess, SharedAnswers
 from launcher.transports.base import Connection, Endpoint
 from launcher.transports.local import LocalConnection
 from preflight.facts.host import HostFacts, Reach

@@ -11,8 +11,8 @@ from .checks.dtypes import low_precision_parameters, mismatched_dtypes
 from .checks.gradients import missing_gradients
 from .checks.non_finite import FiniteMonitor
 from .checks.peers import mismatched_peers
+from .reporter import Violation
 from .training_state import Step
-from .violation import Violation
 
 FIRST_STEPS = 2
 

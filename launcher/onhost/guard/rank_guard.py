@@ -15,12 +15,11 @@ from .checks.loss_and_norm import LossMonitor
 from .checks.non_finite import FiniteMonitor
 from .context import GuardContext, RankServices
 from .rank_exit import GuardExit
-from .reporter import GuardReporter, MonitorParts
+from .reporter import GuardReporter, MonitorParts, Violation
 from .safe_call import SafeCaller
 from .sampling_policy import SamplingPolicy
 from .torch_hooks import hook_backward, hook_clipping, hook_scalers, hook_steps
 from .training_state import Step, TrainingState, WatchedOptimizer
-from .violation import Violation
 
 if TYPE_CHECKING:
     from .rehearsal.rehearsal import Rehearsal

@@ -1,15 +1,32 @@
-"""Reports of violations, to the client and in the rank's log."""
+"""Violations that checks find, and their reports to the client and in the rank's log."""
 
 import contextlib
 import sys
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .async_reads import AsyncReads
 from .parameter_names import MAX_NAMES, list_names
 from .rank_exit import STOP_EXIT, GuardExit
 from .sampling_policy import SamplingPolicy
 from .training_state import TrainingState
-from .violation import Violation
+
+
+class Violation(NamedTuple):
+    """Violation found by a check. `fatal`: training cannot succeed if it continues."""
+
+    code: str
+    message: str
+    fix: str
+    fatal: bool = False
+    parameters: Any = ()  # the tensors
+
+
+FIX_FP16 = (
+    "load the trainable parameters in float32 (dtype=torch.float32, `torch_dtype=` before transformers 4.56)"
+    " and keep the mixed precision; too big for that: PEFT/LoRA, whose adapters stay float32; GPUs of compute"
+    " capability 8.0 and up: load and train in bf16"
+)
+"""Fix for float16 parameters, for all checks that detect them."""
 
 
 class GuardReporter:

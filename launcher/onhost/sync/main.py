@@ -32,9 +32,8 @@ from typing import BinaryIO
 
 from ..answer import print_answer
 from .errors import SyncRefused, describe_os_error
-from .live_runs import list_live_runs
 from .protocol import read_exactly, read_request
-from .session import ReceiveSession, SyncSession
+from .session import ReceiveSession, SyncSession, list_live_runs
 from .target_state import TreeEntry
 
 

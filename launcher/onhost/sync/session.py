@@ -13,6 +13,8 @@ from .safe_dir import STATE, SafeDirectory, split_path
 from .staging import Staging
 from .target_state import TargetState, TreeEntry, hash_tree
 
+RUN_ID = b"GPULAUNCH_RUN_ID="
+
 
 class ReceiveSession:
     """Open target directory with a nonce that other hosts can see; at its end only committed files remain."""
@@ -144,3 +146,24 @@ def refuse_overlaps(paths: list[str]) -> None:
                 raise SyncRefused("%r lies below a file or a link; nothing was written" % path)
             fine.add(above)
             above = above.rpartition("/")[0]
+
+
+def list_live_runs(root: str) -> list[str]:
+    """Return the ids of runs with a process in the directory or below it, as far as this user may look.
+
+    What these open later, and what their restarts start, then lies in it.
+    """
+    found: set[str] = set()
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            cwd = os.readlink("/proc/%s/cwd" % pid)
+            if cwd != root and not cwd.startswith(root.rstrip("/") + "/"):
+                continue
+            with open("/proc/%s/environ" % pid, "rb") as stream:
+                items = stream.read().split(b"\0")
+        except OSError:
+            continue  # another user's, or it has ended
+        found.update(
+            item[len(RUN_ID) :].decode("ascii", "replace") for item in items if item.startswith(RUN_ID)
+        )
+    return sorted(found - {""})

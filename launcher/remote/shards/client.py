@@ -14,7 +14,6 @@ from launcher.errors import GpulaunchError, ShardEnded
 from launcher.remote.agent import AgentRequest, GatherResult, decode_document, merge_results
 from launcher.remote.earlier_facts import EarlierOf
 from launcher.remote.reachability import ProbeTargets
-from launcher.remote.shards.connection_options import ShardAccess
 from launcher.remote.shards.count import SHARD_WIDTH
 from launcher.remote.shards.frames import (
     FrameWriter,
@@ -26,6 +25,7 @@ from launcher.remote.shards.frames import (
     ShardRequest,
     read_frame,
 )
+from launcher.remote.shards.terminal_questions import ShardAccess
 from launcher.transports.base import Closing
 from preflight.facts.host import HostFacts, Reach
 

@@ -1,10 +1,15 @@
-"""Questions to the person at the terminal: the same one of several processes is asked once."""
+"""Questions to the person at the terminal: the same one of several processes is asked once.
+
+And what shards need beside answers. Imports little: every command does.
+"""
 
 import threading
 from collections import Counter
 from functools import partial
 
+from launcher.config.inventory import Inventory
 from launcher.transports.base import Confirm, OpenOptions, Prompt
+from preflight.frozen import dataclass
 
 CLIENT = -1  # this process as one that asks; shards have their numbers
 
@@ -59,3 +64,13 @@ class SharedAnswers:
             return self._confirm(lines, question) if self._confirm else None
         except EOFError:
             return None
+
+
+@dataclass(frozen=True, slots=True)
+class ShardAccess:
+    """What shards need to reach the hosts of an inventory as this process does."""
+
+    inventory: Inventory
+    person: SharedAnswers
+    accept_new_host_keys: bool = False
+    width: int | None = None  # hosts at once, of all shards together; None: as many as are useful

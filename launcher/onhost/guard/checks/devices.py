@@ -5,9 +5,9 @@ import os
 from typing import Iterator
 
 from ..context import GuardContext
+from ..reporter import Violation
 from ..tensors import find_first_cuda
 from ..training_state import Step, read_mixed_precision
-from ..violation import Violation
 
 HAS_BF16 = 8  # compute capability, the major number
 

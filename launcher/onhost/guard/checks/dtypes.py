@@ -3,10 +3,10 @@
 import time
 from typing import Any, Iterator
 
+from ..reporter import FIX_FP16, Violation
 from ..sampling_policy import FIRST_SAMPLES
 from ..tensors import format_value, is_fused
 from ..training_state import Step
-from ..violation import FIX_FP16, Violation
 
 EPS_LOST_IN_FP16 = 2.0**-25
 """Largest eps that rounds to zero in fp16.

@@ -5,10 +5,9 @@ import os
 from typing import Any, Callable, Iterator
 
 from ..async_reads import AsyncRead
-from ..reporter import GuardReporter
+from ..reporter import FIX_FP16, GuardReporter, Violation
 from ..tensors import list_parameters
 from ..training_state import TrainingState, WatchedOptimizer
-from ..violation import FIX_FP16, Violation
 
 SKIPS_IN_A_ROW = 8
 

@@ -3,8 +3,8 @@
 from typing import Any, Iterator
 
 from ..parameter_names import list_names
+from ..reporter import Violation
 from ..training_state import Step
-from ..violation import Violation
 
 
 def missing_gradients(step: Step) -> Iterator[Violation]:

@@ -5,9 +5,8 @@ import math
 from typing import Any, Callable
 
 from ..async_reads import AsyncRead
-from ..reporter import MonitorParts
+from ..reporter import MonitorParts, Violation
 from ..tensors import get_local_part
-from ..violation import Violation
 
 KEPT = 250  # values of a GPU kept until a sample or the last of them sends them
 

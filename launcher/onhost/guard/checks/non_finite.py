@@ -7,10 +7,9 @@ import weakref
 from typing import Any, Iterable
 
 from ..async_reads import AsyncRead
-from ..reporter import MonitorParts
+from ..reporter import FIX_FP16, MonitorParts, Violation
 from ..tensors import get_local_part, list_parameters
 from ..training_state import Step
-from ..violation import FIX_FP16, Violation
 
 FIX_LOST = (
     "nothing can be saved from these weights: start again from the last good checkpoint, with a"

@@ -7,9 +7,9 @@ import sys
 from typing import Any, Iterator
 
 from ..context import GuardContext
+from ..reporter import Violation
 from ..tensors import count_values, find_first_cuda
 from ..training_state import Step, read_mixed_precision
-from ..violation import Violation
 
 
 def mismatched_peers(step: Step) -> Iterator[Violation]:
