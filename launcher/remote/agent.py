@@ -271,26 +271,21 @@ class _Answer:
         self._first = b""
         self._data = bytearray()
         self._passed = 0
-        self._searched = 0
-        self._body: tuple[int, int] | None = None  # start, end
+        self._size: int | None = None  # of the document, once the marker came
 
     def add(self, data: bytes) -> bytes | None:
         """Take more output; return the whole document once it is complete. Raises AgentProtocolError."""
         self._data += data
-        if len(self._first) < _NOISE_SHOWN:
-            self._first += data[: _NOISE_SHOWN - len(self._first)]
-        if self._body is None:
+        self._first = (self._first + data[:_NOISE_SHOWN])[:_NOISE_SHOWN]
+        if self._size is None:
             self._find()
-        if self._body is not None and len(self._data) >= self._body[1]:
-            return bytes(self._data[self._body[0] : self._body[1]])
-        if self._body is None:  # the length of a body is bounded itself
-            self._drop_noise()
-        return None
+        whole = self._size is not None and len(self._data) >= self._size
+        return bytes(self._data[: self._size]) if whole else None
 
     def pass_over(self, count: int) -> None:
         """Count bytes beside the answer, which are dropped. Raises AgentProtocolError."""
         self._passed += count
-        if self._body is None and self._passed > MAX_NOISE:
+        if self._size is None and self._passed > MAX_NOISE:
             said = f"sent more than {MAX_NOISE >> 20} MiB before its answer; it was not read further"
             raise AgentProtocolError(self._host, said)
 
@@ -307,29 +302,24 @@ class _Answer:
     @property
     def begun(self) -> bool:
         """Whether the marker came."""
-        return self._body is not None
-
-    def _drop_noise(self) -> None:
-        """Forget what has been searched: thousands of hosts may talk without end side by side."""
-        spare = min(self._searched, len(self._data) - _STDERR_KEPT)
-        if spare > _STDERR_KEPT:
-            del self._data[:spare]
-            self._searched -= spare
-            self.pass_over(spare)
+        return self._size is not None
 
     def _find(self) -> None:
-        at = self._data.find(b"\n" + MARKER, self._searched)
-        if at < 0:
-            self._searched = max(0, len(self._data) - len(MARKER) - 1)
+        at = self._data.find(b"\n" + MARKER)
+        if at < 0:  # thousands of hosts may talk without end side by side
+            spare = max(0, len(self._data) - 2 * _STDERR_KEPT)
+            del self._data[:spare]
+            self.pass_over(spare)
             return
-        self._searched = at
-        end = self._data.find(b"\n", at + 1)
+        start = at + 1 + len(MARKER)
+        end = self._data.find(b"\n", start)
         if end < 0 and len(self._data) - at < _LONGEST_HEADER:
             return
-        length = bytes(self._data[at + 1 + len(MARKER) : end])
+        length = bytes(self._data[start:end])
         if end < 0 or not length.isdigit() or int(length) > MAX_ANSWER:
             raise AgentProtocolError(self._host, f"its answer announces no length: {one_line(length, 60)!r}")
-        self._body = (end + 1, end + 1 + int(length))
+        self._size = int(length)
+        del self._data[: end + 1]
 
 
 def _ended_early(

@@ -112,17 +112,16 @@ class Answers:
                 raise _unanswered(host, python, name, status, self._stderr, bytes(self._data))
 
     def _take_line(self) -> bytes | None:
-        """Return the next answer, without looking twice at what was searched for it."""
+        """Return the next answer, without looking twice at what was searched for its end."""
         data, length = self._data, len(_MARKER)
-        at = 0 if data.startswith(_MARKER) else data.find(_MARKER, self._searched)
+        at = data.find(_MARKER)
         if at < 0:
             spare = max(0, len(data) - 2 * _STDERR_KEPT)
             del data[:spare]
             self._noise += spare
-            self._searched = max(0, len(data) - length)
             return None
         del data[:at]
-        end = data.find(b"\n", max(length, self._searched - at))
+        end = data.find(b"\n", max(length, self._searched))
         if end < 0:
             self._searched = len(data)
             return None
