@@ -7,7 +7,7 @@ their length and never searched for a line's end, and a supervisor's answers car
 import json
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from launcher import safe_json
 from launcher.errors import AgentProtocolError, AgentTimedOut, HostError
@@ -64,7 +64,17 @@ def find_answer(
     line, end, _ = rest.partition(b"\n")
     if marker and end:
         return _parsed(line, host, name)
-    raise _unanswered(host, python, name, done.exit_status, done.stderr, noise or done.stdout, connection)
+    who = _Called(host, python, name, connection)
+    raise _unanswered(who, done.exit_status, done.stderr, noise or done.stdout)
+
+
+class _Called(NamedTuple):
+    """A program that is asked on a host, as messages name it."""
+
+    host: str
+    python: str
+    name: str
+    connection: Connection | None = None
 
 
 class Answers:
@@ -77,7 +87,7 @@ class Answers:
     ) -> None:
         self._stream = stream
         self._turn_s = turn_s
-        self._who = (host, python, name)
+        self._who = _Called(host, python, name)
         self._data = bytearray()
         self._searched = 0
         self._answered = False
@@ -92,7 +102,7 @@ class Answers:
         return answer
 
     def _await(self, timeout_s: float) -> dict[str, Any]:
-        host, python, name = self._who
+        host, name = self._who.host, self._who.name
         deadline = time.monotonic() + timeout_s
         while True:
             line = self._take_line()
@@ -109,7 +119,7 @@ class Answers:
                 self._stderr = (self._stderr + self._stream.read_stderr())[-_STDERR_KEPT:]
                 if self._answered:
                     raise _no_more(host, name, self._stderr or bytes(self._data))
-                raise _unanswered(host, python, name, status, self._stderr, bytes(self._data))
+                raise _unanswered(self._who, status, self._stderr, bytes(self._data))
 
     def _take_line(self) -> bytes | None:
         """Return the next answer, without looking twice at what was searched for its end."""
@@ -132,15 +142,8 @@ class Answers:
         return line
 
 
-def _unanswered(
-    host: str,
-    python: str,
-    name: str,
-    status: int | None,
-    stderr: bytes,
-    noise: bytes,
-    connection: Connection | None = None,
-) -> HostError:
+def _unanswered(who: _Called, status: int | None, stderr: bytes, noise: bytes) -> HostError:
+    host, python, name, connection = who
     refusal = explain_no_answer(host, python, status, stderr=stderr, noise=noise, connection=connection)
     return refusal or _no_more(host, name, stderr or noise)
 

@@ -19,7 +19,6 @@ from launcher.follow.outcome import Outcome
 from launcher.launch.request import FollowOptions
 from launcher.launch.signals import choose_detach
 from launcher.local.safe_paths import write_below
-from launcher.remote.connection_pool import ConnectionPool
 from launcher.restart.restart_lock import Hold
 from launcher.restart.restart_order import RestartOrder, read_order
 from launcher.restart.restarter import RestartLoop
@@ -81,12 +80,8 @@ def restart_run(run_dir: Path, place: Path, text: str) -> dict[str, Any]:
     outcome = AttachedRun(to, means.screen, run=found, options=means.follow).follow()
     if outcome is None:
         raise NeedsClientError("it was interrupted")
-    pool = ConnectionPool(to.open_known)
-    try:
-        with restart_loop(order, found, to.entries, pool, means) as loop:
-            return _carry_on(loop, outcome, KeeperHold(run_dir))
-    finally:
-        pool.close()
+    with restart_loop(order, found, to, means) as loop:
+        return _carry_on(loop, outcome, KeeperHold(run_dir))
 
 
 def _carry_on(loop: RestartLoop, outcome: Outcome, hold: "KeeperHold") -> dict[str, Any]:

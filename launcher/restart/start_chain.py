@@ -1,7 +1,8 @@
 """A run that another client, or its host, has started: followed through its restarts, and started again."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 
 from launcher.config.inventory import HostEntry, Inventory
@@ -117,22 +118,15 @@ def _continue(
         order = read_order(hold.order, [node.fields["spec"].get("restart") for node in found.nodes])
     except BadInput as error:
         return _with_history(outcome, found, error.message)
-    pool = ConnectionPool(to.open_known)
-    try:
-        with restart_loop(order, found, to.entries, pool, means) as loop:
-            return loop.resume(outcome, hold)
-    finally:
-        pool.close()
+    with restart_loop(order, found, to, means) as loop:
+        return loop.resume(outcome, hold)
 
 
+@contextmanager
 def restart_loop(
-    order: RestartOrder,
-    found: RemoteRun,
-    entries: Sequence[HostEntry],
-    pool: ConnectionPool,
-    means: FollowContext,
-) -> RestartLoop:
-    """Return the loop that continues what an order says, on hosts reached in these ways."""
+    order: RestartOrder, found: RemoteRun, to: RunAccess, means: FollowContext
+) -> Iterator[RestartLoop]:
+    """Yield the loop that continues what an order says, on hosts reached in these ways."""
     leaves = means.follow.detach  # what others have started, a host does not follow to its end
     context = RestartContext(
         options=order.options,
@@ -144,13 +138,11 @@ def restart_loop(
         on_host=leaves,
     )
     elapsed_s = order.history.elapsed_s + max(0.0, time.time() - found.started)
-    return RestartLoop(
-        order.launch(entries, pool, means.follow),
-        means.screen,
-        context,
-        history=replace(order.history, elapsed_s=elapsed_s),
-        logs=order.kernel_logs,
-    )
+    history = replace(order.history, elapsed_s=elapsed_s)
+    with closing(ConnectionPool(to.open_known)) as pool:
+        launch = order.launch(to.entries, pool, means.follow)
+        with RestartLoop(launch, means.screen, context, history=history, logs=order.kernel_logs) as loop:
+            yield loop
 
 
 def _refuse_sync(spare: HostEntry) -> None:

@@ -61,11 +61,8 @@ class LocalStream:
     def __init__(self, host: str, process: subprocess.Popen[bytes]) -> None:
         self.host = host
         self._process = process
-        self._stdin, self._stdout, self._stderr = (
-            _pipe(process.stdin),
-            _pipe(process.stdout),
-            _pipe(process.stderr),
-        )
+        pipes = map(_pipe, (process.stdin, process.stdout, process.stderr))
+        self._stdin, self._stdout, self._stderr = pipes
         self._held = bytearray()
         self._lock = threading.Lock()  # held and stderr: read() and read_stderr() may be two threads
         self._write_lock = threading.Lock()

@@ -51,7 +51,7 @@ def _fork(rank: int, count: int, port: int, directory: str, faults: dict[str, An
         )  # fmt: skip
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
         break_rank(rank, faults)
-        DeepScript(directory, seconds, TIMEOUT_S).run()
+        DeepScript(directory, seconds, TIMEOUT_S, lambda _step, _limit_s: None).run()
     except BaseException as error:  # noqa: BLE001 - a fork must not run the parent's code
         sys.stderr.write(f"rank {rank}: {error!r}\n")
     os._exit(0)

@@ -67,8 +67,9 @@ def test_a_client_that_comes_late_follows_the_start_that_others_have_made(
 
 def test_a_host_leaves_a_start_that_others_have_made_to_them(tmp_path: Path) -> None:
     run, means = cast("RemoteRun", SimpleNamespace(started=0.0)), on_host.build_context(ORDER, tmp_path)
-    loop = start_chain.restart_loop(ORDER, run, ORDER.entries, ConnectionPool(refuse), means)
-    assert loop._means.follow_other("r-20260101-000000-abcdef") is None
+    to = cast("RunAccess", SimpleNamespace(entries=ORDER.entries, open_known=refuse))
+    with start_chain.restart_loop(ORDER, run, to, means) as loop:
+        assert loop._means.follow_other("r-20260101-000000-abcdef") is None
 
 
 def test_a_run_that_was_stopped_while_it_waited_stays_ended(

@@ -8,6 +8,7 @@ from typing import Any, Callable
 
 from ..event_file import EVENTS, append_event
 
+Announce = Callable[[str, float], None]  # a step, and how long it may take
 STACK_FRAMES = 20
 REPORT_SETTLE_S = 2.0  # for the watchdogs of the other ranks to report first
 STOP_WAIT_S = 120.0  # the client collects stacks, then stops the run; without one the rank ends itself
@@ -67,7 +68,7 @@ class StepWatchdog:
     the deadlines on to a process that then does it.
     """
 
-    def __init__(self, reporter: Reporter, timeout_s: float, announce: Callable[[str, float], None]) -> None:
+    def __init__(self, reporter: Reporter, timeout_s: float, announce: Announce) -> None:
         self._reporter = reporter
         self._announce = announce
         self._timeout_s = timeout_s

@@ -15,7 +15,7 @@ import sys
 import traceback
 from typing import Any, Callable
 
-from .context import GlooGroup, RankPlace, Reporter, StepWatchdog
+from .context import Announce, GlooGroup, RankPlace, Reporter, StepWatchdog
 from .devices import find_device
 from .link_steps import PairMeter, Pairs, measure_all_reduce
 from .observer import OPTION, Observer, observe_deadlines
@@ -35,13 +35,7 @@ JOIN_S = 120.0  # torch's import, the rendezvous and the first communicator
 class DeepScript:
     """The steps in their order."""
 
-    def __init__(
-        self,
-        run_dir: str,
-        seconds: float,
-        timeout_s: float,
-        announce: Callable[[str, float], None] = lambda _step, _limit_s: None,
-    ) -> None:
+    def __init__(self, run_dir: str, seconds: float, timeout_s: float, announce: Announce) -> None:
         self.place = RankPlace()
         self.seconds = seconds
         self.reporter = Reporter(run_dir, self.place.rank)

@@ -22,25 +22,17 @@ class IoActivity:
         self.starved = {str(rank): 0.0 for rank in ranks}
         for pid, number in rank_of.items():
             rank = str(number)
-            moved, queued = count_bytes_moved(pid), run_queue_wait_ns(pid)
+            moved, queued = sum_words(pid, "io", 1, 3), sum_words(pid, "schedstat", 1)  # rchar and wchar; ns
             self._moved[pid], self._queued[pid] = moved, queued
             self.io[rank] += max(0, moved - moved_before.get(pid, moved))
             waited = max(0, queued - queued_before.get(pid, queued))
             self.starved[rank] += 100.0 * waited / 1e9 / elapsed
 
 
-def count_bytes_moved(pid: int) -> int:
-    """Return the bytes that a process has read and written so far, 0 where that is not readable."""
+def sum_words(pid: int, name: str, *places: int) -> int:
+    """Return the sum of some words of a process's file in /proc, 0 where that is not readable."""
     try:
-        words = read_proc(pid, "io").split()
-        return int(words[1]) + int(words[3])  # rchar, wchar
-    except (OSError, IndexError, ValueError):
-        return 0
-
-
-def run_queue_wait_ns(pid: int) -> int:
-    """Return for how long a process's main thread has waited for a CPU (ns), 0 where that is not readable."""
-    try:
-        return int(read_proc(pid, "schedstat").split()[1])
+        words = read_proc(pid, name).split()
+        return sum(int(words[at]) for at in places)
     except (OSError, IndexError, ValueError):
         return 0

@@ -85,18 +85,14 @@ def read_next(run_dir: str) -> dict[str, Any]:
 
 
 def write_next(
-    run_dir: str,
-    state: str,
-    *,
-    document: dict[str, Any] | None = None,
-    why: str = "",
-    run_id: str = "",
-    by: str = "",
-    restarter: int = 0,
+    run_dir: str, state: str, *, document: dict[str, Any] | None = None, restarter: int = 0, **says: str
 ) -> None:
-    """Write what comes next, unless that is decided; who keeps it stays as it is. Raises OSError."""
+    """Write what comes next, unless that is decided; who keeps it stays as it is. Raises OSError.
+
+    It `says` why, by whom and as which run_id, as far as that is known.
+    """
     known = read_next(run_dir) if document is None else document
-    changes = {"state": state, "why": why, "run_id": run_id, "by": by, "at": time.time()}
+    changes: dict[str, Any] = {"state": state, "why": "", "run_id": "", "by": "", **says, "at": time.time()}
     changes["restarter"] = [restarter, read_start_ticks(restarter)] if restarter else None
     text = json.dumps({**known, **changes}) + "\n"
     if state not in OVER:

@@ -10,7 +10,7 @@ from .host_edits import back_up_file, drop_stale, list_stale
 from .install import install_entry, set_mode
 from .lock import read_boot_id, remove_stale, take_lock
 from .safe_dir import STATE, SafeDirectory, split_path
-from .staging import Staging
+from .staging import Staging, remove_tree
 from .target_state import TargetState, TreeEntry, hash_tree
 
 RUN_ID = b"GPULAUNCH_RUN_ID="
@@ -59,7 +59,7 @@ class ReceiveSession:
         self._ends.callback(os.close, lock)
         remove_stale(self.directory, is_locked=is_locked)
         incoming = Staging(self.directory, self._nonce)
-        self._ends.callback(incoming.remove)
+        self._ends.callback(remove_tree, incoming.path)
         return SyncSession(TargetState(self.directory, incoming.now_ns), incoming, entries, delete=delete)
 
     def close(self) -> None:

@@ -80,10 +80,6 @@ class Staging:
         os.mkdir("now", dir_fd=self.fd)
         return os.stat("now", dir_fd=self.fd).st_mtime_ns
 
-    def remove(self) -> None:
-        """Remove the directory with all entries."""
-        remove_tree(self.path)
-
 
 def remove_tree(path: str) -> None:
     """Remove a directory with all in it; what cannot be removed stays."""

@@ -1,7 +1,6 @@
 """Host certificates: what one must say before the @cert-authority that signed it vouches for a host."""
 
 import base64
-from collections.abc import Iterable
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import (
@@ -13,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from launcher.text import one_line
-from launcher.transports.ssh.known_hosts import KnownKey, fingerprint
+from launcher.transports.ssh.known_hosts import fingerprint
 from preflight.frozen import dataclass
 
 _SHA1_SIGNATURE = b"ssh-rsa"
@@ -58,11 +57,6 @@ def parse_certified_key(text: bytes) -> bytes:
 
 def _blob(line: bytes) -> bytes:
     return base64.b64decode(line.split()[1])
-
-
-def find_authority(vouched_for: CertificateCheck, authorities: Iterable[KnownKey]) -> KnownKey | None:
-    """Return the @cert-authority line that the signer has."""
-    return next((known for known in authorities if known.blob == vouched_for.signer), None)
 
 
 def _problem(certificate: SSHCertificate, name: str, now_s: float) -> str:

@@ -37,9 +37,7 @@ class ClientLiveness:
         self.remaining_s = self.timeout_s - (silent_s or 0.0)
         if self.remaining_s >= 0:
             return None
-        return StopRequest(self._why(self.timeout_s), self._run.grace_s, NO_CLIENT)
-
-    def _why(self, timeout_s: float) -> str:
+        why = "no client has followed this attached run for %g s"
         if self._run.spec.get("on_disconnect") == "continue":
-            return "its client was gone for %g s before all nodes had started" % timeout_s
-        return "no client has followed this attached run for %g s" % timeout_s
+            why = "its client was gone for %g s before all nodes had started"
+        return StopRequest(why % self.timeout_s, self._run.grace_s, NO_CLIENT)
