@@ -15,11 +15,6 @@ FIXES: dict[str, tuple[str, str, str]] = {
         "model, optimizer, loader, scheduler = accelerator.prepare(model, optimizer, loader, scheduler)",
         "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)",
     ),
-    "R416": (
-        "run_of_rank_0_that_all_log_to",
-        "            wandb.log(",
-        "            if wandb.run is not None:\n                wandb.log(",
-    ),
     "R415": (
         "exchange_decided_after_the_forward",
         "x, y = next(loader)",
@@ -147,7 +142,6 @@ FIXES: dict[str, tuple[str, str, str]] = {
     "C501": ("save_of_a_wrapped_model", "model.save_pretrained(", "model.module.save_pretrained("),
     "C502": ("weights_saved_with_module", "model.state_dict()", "model.module.state_dict()"),
     "C503": ("checkpoint_read_without_a_map", '"last.pt")\n', '"last.pt", map_location="cpu")\n'),
-    "D208": ("cuda_in_a_dataset", ".float().cuda()", ".float()"),
     "D209": ("batch_moved_nowhere", "    x.to(device)\n    y.to", "    x = x.to(device)\n    y = y.to"),
     "D210": ("sum_on_the_cpu_for_nccl", "torch.tensor(total)", 'torch.tensor(total, device="cuda")'),
     "P138": (
@@ -156,13 +150,10 @@ FIXES: dict[str, tuple[str, str, str]] = {
         "model, optimizer = fabric.setup(model, optimizer)",
     ),
     "P139": ("losses_added_with_graphs", "total_loss += loss", "total_loss += loss.item()"),
-    "P140": ("state_carried_with_its_graph", "    opt.step()", "    opt.step()\n    h = h.detach()"),
-    "P141": ("loss_of_a_detached_forward", ".detach()", ""),
     "P142": ("optimizer_of_the_teacher", "SGD(teacher", "SGD(student"),
     "P143": ("bce_loss_in_autocast", "BCELoss()", "BCEWithLogitsLoss()"),
     "P144": ("scaler_of_bf16", "torch.bfloat16", "torch.float16"),
     "V305": ("precision_that_lightning_refuses", '"fp16"', '"16-mixed"'),
-    "P145": ("half_batch_for_a_float32_model", "x.cuda().half()", "x.cuda()"),
     "V301": ("nocuda", "no_cuda=False, ", ""),
     "V303": ("context_of_a_device", "torch.autocast(device)", "torch.autocast(device.type)"),
     "V304": ("adamw_of_transformers", "from transformers import AdamW", "from torch.optim import AdamW"),
