@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import socket
 import subprocess
 import sys
 import tomllib
@@ -32,32 +33,86 @@ pytestmark = [
 ]
 
 
-# In a process of its own, beside the shims; one that runs tests would carry torch along, too.
-QUESTIONS = """
-import json, os, sys
-sys.path.insert(0, sys.argv.pop(1))
+# In a process of its own, beside the shims; one that runs tests would carry torch along, too. It imports the
+# libraries once, answers, and trains in children of it: each runs the script as a program, the ranks of a
+# world at once and in the environment that accelerate's launcher gives them.
+PROGRAM = """
+import json, os, runpy, sys, traceback
+script, answers, trainings = sys.argv[1:]
+sys.path.insert(0, os.path.dirname(script))
+sys.argv = [script, "--epochs", "3"]
 import paper_r64 as paper
 options = paper.parse_options()
 samples = paper.make_samples()
 tokenizer = paper.train_tokenizer(samples[:200])
 arguments = {world: paper.training_arguments(options, world) for world in (1, 2, 3, 4, 5, 8, 128)}
 model = paper.build_model(512)
-print(json.dumps({
-    "shares": {world: paper.share_of_a_step(8, 8, world) for world in range(1, 65)},
-    "steps": [[each.max_steps, each.save_steps, each.output_dir] for each in arguments.values()],
-    "samples": [len(samples), samples == paper.make_samples()],
-    "lengths": [len(paper.encode(tokenizer, samples, n)["input_ids"]) for n in (0, 1, 2499)],
-    "parameters": [[name, str(each.dtype), each.requires_grad] for name, each in model.named_parameters()],
-}))
+with open(answers, "w") as file:
+    json.dump({
+        "shares": {world: paper.share_of_a_step(8, 8, world) for world in range(1, 65)},
+        "steps": [[each.max_steps, each.save_steps, each.output_dir] for each in arguments.values()],
+        "samples": [len(samples), samples == paper.make_samples()],
+        "lengths": [len(paper.encode(tokenizer, samples, n)["input_ids"]) for n in (0, 1, 2499)],
+        "parameters": [[name, str(p.dtype), p.requires_grad] for name, p in model.named_parameters()],
+    }, file)
+failed = 0
+for folder, words, ranks in json.loads(trainings):
+    children = []
+    for env in ranks:
+        children.append(os.fork())
+        if children[-1]:
+            continue
+        try:
+            os.chdir(folder)
+            output = os.open("rank-" + env.get("RANK", "0"), os.O_CREAT | os.O_WRONLY)
+            os.dup2(output, 1)
+            os.dup2(output, 2)
+            os.environ.update(env)
+            sys.argv = [script, *words]
+            runpy.run_path(script, run_name="__main__")
+            sys.stdout.flush()
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    failed += sum(os.waitpid(child, 0)[1] != 0 for child in children)
+sys.exit(failed)
 """
+UNEVEN = ("--batch-size", "7", "--gradient-accumulation", "9")  # 63 samples a step
 
 
 @pytest.fixture(scope="module")
-def paper() -> dict[str, Any]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the answers and the trainings of the packaged script."""
+    place = tmp_path_factory.mktemp("paper")
+    for name in ("alone", "uneven"):
+        (place / name).mkdir()
+    trainings = [
+        (str(place / "alone"), [*FIELD_NOTE_FLAGS, "--max-steps", "10"], [{}]),
+        (str(place / "uneven"), [*FIELD_NOTE_FLAGS, "--max-steps", "2", *UNEVEN], ranks_of_a_world(2)),
+    ]
+    words = [sys.executable, "-c", PROGRAM, str(SCRIPT), str(place / "answers"), json.dumps(trainings)]
+    done = subprocess.run(words, env=environ(), capture_output=True, text=True, check=False, timeout=240)
+    printed = "".join(path.read_text()[-3000:] for path in sorted(place.glob("*/rank-*")))
+    assert done.returncode == 0, done.stderr[-3000:] + printed
+    return place
+
+
+@pytest.fixture(scope="module")
+def paper(place: Path) -> dict[str, Any]:
     """What the functions of the packaged script return."""
-    words = [sys.executable, "-c", QUESTIONS, str(SCRIPT.parent), "--epochs", "3"]
-    answers: dict[str, Any] = json.loads(subprocess.check_output(words, env=environ(), timeout=240))
+    answers: dict[str, Any] = json.loads((place / "answers").read_text())
     return answers
+
+
+def ranks_of_a_world(size: int) -> list[dict[str, str]]:
+    """Return the environments of the ranks of a world on the CPU."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    world = {"WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1"}
+    world |= {"MASTER_PORT": str(port), "ACCELERATE_MIXED_PRECISION": "no", "ACCELERATE_DYNAMO_BACKEND": "NO"}
+    return [{**world, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(size)]
 
 
 def environ() -> dict[str, str]:
@@ -66,20 +121,6 @@ def environ() -> dict[str, str]:
     }
     kept |= shimmed("no_compiler no_dtensor known_models")
     return {**kept, "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true", "CUDA_VISIBLE_DEVICES": ""}
-
-
-def train(folder: Path, command: list[str], *flags: str) -> str:
-    done = subprocess.run(
-        [*command, str(SCRIPT), *FIELD_NOTE_FLAGS, *flags],
-        cwd=folder,
-        env=environ(),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
 
 
 def losses(output: str) -> list[float]:
@@ -135,23 +176,19 @@ def test_only_the_adapters_train_and_all_is_float32(paper: dict[str, Any]) -> No
 
 
 @pytest.mark.train
-def test_it_trains_by_hand_with_the_flags_of_the_field_notes(tmp_path: Path) -> None:
-    output = train(tmp_path, [sys.executable], "--max-steps", "10")
+def test_it_trains_by_hand_with_the_flags_of_the_field_notes(place: Path) -> None:
+    output = (place / "alone" / "rank-0").read_text()
     assert "rank 0 of 1: cpu" in output
     assert "'grad_norm': '" in output
     found = losses(output)
     assert found == sorted(found, reverse=True)
     assert found[-1] < found[0]
-    assert (tmp_path / "output/paper_r64/checkpoint-10/adapter_model.safetensors").is_file()
-    assert list((tmp_path / "output/paper_r64/logs").glob("events.out.tfevents.*"))
+    assert (place / "alone/output/paper_r64/checkpoint-10/adapter_model.safetensors").is_file()
+    assert list((place / "alone/output/paper_r64/logs").glob("events.out.tfevents.*"))
 
 
 @pytest.mark.train
-def test_it_trains_under_accelerate_with_an_uneven_world(tmp_path: Path) -> None:
-    # --cpu starts one process whatever is asked; ACCELERATE_USE_CPU and the multi-GPU path give gloo
-    launch = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_machines", "1"]
-    launch += ["--num_processes=2", "--mixed_precision=no", "--dynamo_backend=no", "--main_process_port=0"]
-    uneven = ("--batch-size", "7", "--gradient-accumulation", "9")  # 63 samples a step
-    output = train(tmp_path, launch, "--max-steps", "2", *uneven)
-    assert all(f"rank {rank} of 2: cpu" in output for rank in range(2))
-    assert (tmp_path / "output/paper_r64/checkpoint-2/adapter_config.json").is_file()
+def test_it_trains_in_an_uneven_world(place: Path) -> None:
+    for rank in range(2):
+        assert f"rank {rank} of 2: cpu" in (place / "uneven" / f"rank-{rank}").read_text()
+    assert (place / "uneven/output/paper_r64/checkpoint-2/adapter_config.json").is_file()
