@@ -17,7 +17,7 @@ from preflight.probes import claim_files
 from tests.field_notes.ranks import shimmed
 from tests.lab.fault_client import PORT
 from tests.lab.hosts import Lab, LabHost
-from tests.lab.run_cli import CHECKOUT, PATIENCE_S, Running
+from tests.lab.run_cli import CHECKOUT, PATIENCE_S, Running, write_torchless_inventory
 
 RUNS = "/root/.local/state/gpulaunch/runs"
 LISTEN = "0A"  # st of /proc/net/tcp
@@ -29,6 +29,7 @@ class Laptop:
     def __init__(self, lab: Lab, home: Path, hosts: Sequence[LabHost] = ()) -> None:
         self.lab = lab
         self.home = home
+        self.inventory = lab.inventory_path
         self.hosts = tuple(hosts or lab.hosts[:2])
         self.run_id = make_run_id("survive")
         self.started: list[Running] = []
@@ -62,8 +63,12 @@ class Laptop:
         config.write_text(json.dumps(document))
         return self._start(["tests.lab.fault_client", str(config)], screen=screen)
 
+    def without_torch(self) -> None:
+        """From now on ranks of the accelerate engine start without torch (tests/torchless)."""
+        self.inventory = write_torchless_inventory(self.lab, self.home)
+
     def train(self, script: str, *words: str, hosts: int = 2, **keys: object) -> Running:
-        """Start `gpulaunch run`: preflight, accelerate, torch."""
+        """Start `gpulaunch run`: preflight and accelerate."""
         (self.home / "job.py").write_text(script)
         config = {"script": "job.py", "send_script": True, "gpus": "none", "precision": "no"}
         config |= {"env": shimmed("no_compiler no_dtensor"), **keys}
@@ -72,7 +77,7 @@ class Laptop:
 
     def start(self, command: str, *words: str) -> Running:
         """Start a command of gpulaunch."""
-        return self._start(["launcher.cli", command, "-i", str(self.lab.inventory_path), *words])
+        return self._start(["launcher.cli", command, "-i", str(self.inventory), *words])
 
     def run(self, command: str, *words: str, timeout_s: float = PATIENCE_S) -> tuple[int, str]:
         """Run a command of gpulaunch to its end."""
@@ -156,17 +161,19 @@ class Laptop:
     def accounted(self, *, ranks: int = 2, within_s: float = 10.0, followed: bool = True) -> int:
         """Assert that nothing of the run is left, and that every byte of its ranks is here once.
 
-        `followed`: the client stayed to the end, so they are here before they are fetched. Returns how many.
+        `followed`: the client stayed to the end, so they are here; else they are fetched. Returns how many.
         """
         self.nothing_left(within_s=within_s)
         hosts = list(enumerate(self.hosts[:ranks]))
         for rank, host in hosts:
             kept, written = self.kept(host, rank), self.written(host, rank)
             assert kept == written if followed else written.startswith(kept), (host.name, kept[-200:])
-        code, output = self.run("fetch", self.run_id, "--logs-only", "--hosts", ",".join(self.names(ranks)))
-        assert code == 0, output
-        for rank, host in hosts:
-            assert self.kept(host, rank) == self.written(host, rank), host.name
+        if not followed:
+            names = ",".join(self.names(ranks))
+            code, output = self.run("fetch", self.run_id, "--logs-only", "--hosts", names)
+            assert code == 0, output
+            for rank, host in hosts:
+                assert self.kept(host, rank) == self.written(host, rank), host.name
         return sum(self.log(host, rank).stat().st_size for rank, host in hosts)
 
     def nothing_left(self, *, within_s: float = 10.0) -> None:

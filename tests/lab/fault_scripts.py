@@ -61,15 +61,6 @@ for batch in DataLoader(Slow(), num_workers=1):
     print("worker", torch.utils.data.get_worker_info(), os.getpid(), flush=True)
 """
 
-TRAIN = """
-import time, torch
-from accelerate import Accelerator
-a = Accelerator()
-total = a.reduce(torch.tensor([a.process_index + 1.0]))
-print("sum", int(total), "of", a.num_processes, flush=True)
-"""
-END = "a.end_training()\n"
-
 MUCH = """
 import os
 def out(data):

@@ -36,12 +36,7 @@ class Cli:
 
     def without_torch(self) -> None:
         """From now on ranks of the accelerate engine start without torch (tests/torchless)."""
-        data = yaml.safe_load(self.inventory.read_text())
-        for host in self.lab.hosts:
-            place = host.put(f"/usr/local/bin/{torchless.NAME}", torchless.WRAPPER, mode=0o755)
-            data["hosts"][host.name]["python"] = place
-        self.inventory = self.home / "hosts.yaml"
-        self.inventory.write_text(yaml.safe_dump(data))
+        self.inventory = write_torchless_inventory(self.lab, self.home)
         self.keys = {"engine": "accelerate"}
 
     def write(self, script: str, **keys: object) -> None:
@@ -112,6 +107,17 @@ class Cli:
         document = json.loads((newest / "outcome.json").read_text())
         assert isinstance(document, dict)
         return document
+
+
+def write_torchless_inventory(lab: Lab, home: Path) -> Path:
+    """Write hosts.yaml of a lab whose accelerate engine starts ranks without torch; return its path."""
+    data = yaml.safe_load(lab.inventory_path.read_text())
+    for host in lab.hosts:
+        place = host.put(f"/usr/local/bin/{torchless.NAME}", torchless.WRAPPER, mode=0o755)
+        data["hosts"][host.name]["python"] = place
+    path = home / "hosts.yaml"
+    path.write_text(yaml.safe_dump(data))
+    return path
 
 
 class Running:

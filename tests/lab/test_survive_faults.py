@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.fault_runs import RUNS, Laptop, run_called, until
-from tests.lab.fault_scripts import COUNT, END, LOADER, MUCH, TRAIN
+from tests.lab.fault_scripts import COUNT, LOADER, MUCH
 from tests.lab.hosts import LabHost
 from tests.lab.reliability import Row, Table
 from tests.lab.run_cli import memory_kib
@@ -40,10 +40,9 @@ def test_whatever_is_killed_on_one_host_everything_ends_on_all(
     table.add(Row(f"{who} killed with -9", f"exit {code}: {said}", laptop.accounted(), seconds))
 
 
-@pytest.mark.train
 def test_when_accelerates_launcher_is_killed_everything_ends_on_all(laptop: Laptop, table: Table) -> None:
-    # It is about the launcher's end: its ranks need no torch.
-    running = laptop.train(COUNT, processes_per_host=1)
+    laptop.without_torch()  # whatever a launcher has imported, SIGKILL ends it alike
+    running = laptop.train(COUNT, processes_per_host=1, engine="accelerate")
     running.until(lambda text: text.count("] line 3\n") == 2)
     laptop.run_id = run_called(running.output.decode())
     host = laptop.hosts[1]
@@ -154,9 +153,17 @@ def _lines_of(screen: Path) -> tuple[int, bool]:
     return longest, escapes
 
 
+# Where a launcher and its ranks meet.
+MEET = """
+import os
+print("meets on", os.environ["MASTER_PORT"], flush=True)
+"""
+
+
 @pytest.mark.train
 def test_a_port_stolen_at_the_last_moment_is_replaced(laptop: Laptop, table: Table) -> None:
-    # The thief waits for our launcher to appear, then listens before torch can.
+    # The thief waits for our launcher to appear, then listens before torch can. accelerate's launchers meet
+    # on the main port themselves: the ranks need no torch.
     thief = """
 import glob, socket, time
 def launched():
@@ -171,36 +178,46 @@ time.sleep(60)
 """
     host: LabHost = laptop.hosts[0]
     with host.popen([sys.executable, "-c", thief]) as process:
-        code, output = laptop.train(TRAIN + END, processes_per_host=1).end()
+        code, output = laptop.train(MEET, processes_per_host=1, engine="accelerate").end()
         host.kill(process.pid)
     assert code == 0, output
     said = "port 29500 was taken by another process; starting again on another one"
     assert said in output
-    assert output.count("sum 3 of 2") == 2
+    ports = re.findall(r"meets on (\d+)", output)
+    assert len(ports) == 2
+    assert ports[0] == ports[1] != "29500"
     runs = sorted((laptop.home / "gpulaunch-runs").iterdir(), key=lambda path: path.stat().st_mtime)
     assert len(runs) == 2
     laptop.run_id = runs[1].name
     table.add(Row("main port stolen after the preflight", f"exit 0: {said}", laptop.accounted()))
 
 
+# As in a collective: a rank waits for the other one in every step, and fails when that is gone.
 LOOP = """
-import time, torch
-from accelerate import Accelerator
-a = Accelerator()
+import os, socket, time
+place = ("{address}", 29500)
+if os.environ["RANK"] == "0":
+    peer = socket.create_server(place, reuse_port=True).accept()[0]
+else:
+    while True:
+        try:
+            peer = socket.create_connection(place)
+            break
+        except ConnectionRefusedError:
+            time.sleep(0.1)
 for n in range(100000):
-    a.reduce(torch.tensor([1.0]))
+    peer.sendall(b"x")
+    if not peer.recv(1): raise ConnectionError("the other rank is gone")
     print("step", n, flush=True)
     time.sleep(0.1)
 """
 
 
-@pytest.mark.train
 def test_without_a_client_the_failure_of_a_rank_ends_the_ranks_of_every_host(
     laptop: Laptop, table: Table
 ) -> None:
-    running = laptop.train(LOOP, processes_per_host=1)
+    running = laptop.launch(LOOP.format(address=laptop.hosts[0].address))
     running.until(lambda text: text.count("] step 3\n") == 2)
-    laptop.run_id = run_called(running.output.decode())
     running.kill()
     running.end()
     first, second = laptop.hosts
@@ -212,6 +229,6 @@ def test_without_a_client_the_failure_of_a_rank_ends_the_ranks_of_every_host(
     assert laptop.state(first)["exit"]["why"] == "rank 0 failed with exit code 1"
     _, listed = laptop.run("ps", "--all", *laptop.names())
     assert re.search(rf"{laptop.run_id} +failed: rank 1 was ended by signal 9 \(SIGKILL\)", listed), listed
-    said = "each host ends: the other rank fails in its collective (gloo); ps names the first failure"
+    said = "each host ends: the other rank fails without its peer; ps names the first failure"
     count = laptop.accounted(followed=False)
     table.add(Row("client killed with -9, then a rank", said, count, seconds))
