@@ -27,7 +27,7 @@ from preflight.script.interpreter.program import ProgramReader
 from preflight.script.interpreter.values import NONE, TRUE, Const, Device, as_text
 from preflight.script.libraries.call_table import LibraryModel
 from preflight.script.libraries.hf_arguments import TRL_DEFAULT_SINCE
-from preflight.script.libraries.lightning_size import parse_size
+from preflight.script.libraries.lightning import parse_size
 from preflight.script.libraries.training_step import list_trainings
 from preflight.script.library_names import root_and_last
 from preflight.script.lint import LintResult, lint_for

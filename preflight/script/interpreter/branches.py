@@ -1,6 +1,7 @@
 """Branches of the language: what a condition says of where its branches run, and which of them are read."""
 
 import ast
+from collections.abc import Sequence
 from functools import partial
 
 from preflight.script.interpreter import switches
@@ -16,6 +17,7 @@ from preflight.script.interpreter.branch_conditions import (
     mark_rank_places,
 )
 from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.operators import is_same
 from preflight.script.interpreter.rank_values import (
     PARTED,
     RANKS,
@@ -24,9 +26,20 @@ from preflight.script.interpreter.rank_values import (
     split_by_rank,
     without_contradiction,
 )
-from preflight.script.interpreter.scaled_branches import enter_branch, leave_branches
 from preflight.script.interpreter.state import Meet, State, merge_states
-from preflight.script.interpreter.values import NONE, Const, RankValue, Value, as_bool, join, may_be_rank
+from preflight.script.interpreter.values import (
+    NONE,
+    UNKNOWN,
+    Const,
+    OneOf,
+    RankValue,
+    Ref,
+    Value,
+    as_bool,
+    join,
+    list_values,
+    may_be_rank,
+)
 
 FIRST, FIRST_OF_SOME = "branch of rank 0", "branch of rank 0 that some ranks come to"  # notes
 OF_RANKS = frozenset({RANK_0, OTHER_RANKS, BY_RANK})
@@ -137,16 +150,19 @@ def is_of_several(it: Interpreter, op: ast.boolop, part: ast.expr) -> bool:
     """Whether a part of a condition says nothing in a launch of several: `world_size <= 1 or rank == 0`."""
     if it.target.processes == 1:
         return False
-    if id(part) not in it.branch_places:
-        it.branch_places[id(part)] = find_branch_places(part)
-    return it.branch_places[id(part)][isinstance(op, ast.And)] == ONE_PROCESS
+    return _places_of(it, part)[isinstance(op, ast.And)] == ONE_PROCESS
+
+
+def _places_of(it: Interpreter, test: ast.expr) -> tuple[str, str]:
+    """Return where the branches of a condition run by its text, which is looked at once."""
+    if id(test) not in it.branch_places:
+        it.branch_places[id(test)] = find_branch_places(test)
+    return it.branch_places[id(test)]
 
 
 def place_of_turns(it: Interpreter, test: ast.expr, value: Value) -> str:
     """Return which ranks come to the turns of `while rank == 0:`, "" where all may."""
-    if id(test) not in it.branch_places:
-        it.branch_places[id(test)] = find_branch_places(test)
-    place = _by_value(value, it.branch_places[id(test)])[0]
+    place = _by_value(value, _places_of(it, test))[0]
     return place if place in (RANK_0, OTHER_RANKS) else ""
 
 
@@ -182,9 +198,7 @@ def read_rest(it: Interpreter, op: ast.boolop, before: list[tuple[ast.expr, Valu
     """
     depth = len(it.contexts)
     for test, value in before:
-        if id(test) not in it.branch_places:
-            it.branch_places[id(test)] = find_branch_places(test)
-        place = _by_value(value, it.branch_places[id(test)])[isinstance(op, ast.Or)]
+        place = _by_value(value, _places_of(it, test))[isinstance(op, ast.Or)]
         it.contexts += [place] if place in (RANK_0, OTHER_RANKS) else []
     rest = it.evaluate(part)
     del it.contexts[depth:]
@@ -259,3 +273,102 @@ def _may_raise(body: list[ast.stmt]) -> bool:
     last = body[-1] if body else None
     ends = isinstance(last, (ast.Raise, ast.Expr, ast.If, ast.Try, ast.With))
     return ends or any(isinstance(item, ast.Raise) for item in body)
+
+
+def enter_branch(it: Interpreter, test: ast.expr, *, holds: bool) -> None:
+    """Enter a branch in which a condition holds, or does not."""
+    if not it.state.scaled:
+        return
+    inner, given = _subject(test)
+    scaled_if = it.scaled_if.get(ast.unparse(inner)) if it.scaled_if else None
+    if scaled_if is None and isinstance(inner, (ast.Name, ast.Attribute)):
+        values = list_values(it.evaluate(inner))
+        if any(isinstance(item, Ref) and it.kind(item) == "scaler" for item in values):
+            scaled_if = True
+    if scaled_if is not None and scaled_if is not (holds is given):
+        it.state.scaled = False
+
+
+def leave_branches(it: Interpreter, test: ast.expr, taken: State, other: State) -> None:
+    """Note of a condition in which of its branches the loss was scaled."""
+    if taken.scaled is not other.scaled and not (taken.dead or other.dead):
+        inner, given = _subject(test)
+        it.scaled_if[ast.unparse(inner)] = taken.scaled is given
+
+
+def _subject(test: ast.expr) -> tuple[ast.expr, bool]:
+    """Return what a condition asks for, and whether it asks that it is given, or that it is not: `not x`."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        inner, given = _subject(test.operand)
+        return inner, not given
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], (ast.Is, ast.IsNot)):
+        right = test.comparators[0]
+        if isinstance(right, ast.Constant) and right.value is None:
+            return test.left, isinstance(test.ops[0], ast.IsNot)
+    return test, True
+
+
+def is_scaling(node: ast.Call) -> bool:
+    """Whether some scaler scales what a backward() is of: scaler.scale(loss), or its argument."""
+    parts = (getattr(node.func, "value", None), *node.args)
+    return any(isinstance(part, ast.Call) and getattr(part.func, "attr", "") == "scale" for part in parts)
+
+
+def scales_loss(node: ast.Call) -> bool:
+    """Whether what scales is called a scaler: which kind it is, reading does not know."""
+    scale = getattr(getattr(node.func, "value", None), "func", None)
+    owner = getattr(scale, "value", None)
+    return "scaler" in getattr(owner, "id", getattr(owner, "attr", "")).lower()
+
+
+def match_case(it: Interpreter, case: ast.match_case, subject: Value) -> bool | None:
+    """Return whether a case is the one, None when that is not known; its names are bound either way."""
+    fits = _fits(it, case.pattern, subject)
+    if fits is False or case.guard is None:
+        return fits
+    allowed = as_bool(it.evaluate(case.guard))
+    return False if allowed is False else (None if allowed is None else fits)
+
+
+def place_of_case(it: Interpreter, case: ast.match_case, subject: Value, before: Sequence[str]) -> str:
+    """Return which ranks come to a case of `match rank:`; `before` are those of the cases before it."""
+    guard = it.evaluate(case.guard) if case.guard is not None else UNKNOWN
+    if isinstance(guard, RankValue) and guard.first is not None and guard.sure is not False:
+        return RANK_0 if guard.first else OTHER_RANKS
+    if not isinstance(subject, RankValue):
+        return ""
+    pattern = case.pattern
+    asked = pattern.value if isinstance(pattern, (ast.MatchValue, ast.MatchSingleton)) else None
+    value = it.evaluate(asked) if isinstance(asked, ast.expr) else Const(asked)
+    if isinstance(pattern, ast.MatchAs) and pattern.pattern is None:  # `case _`: what is left
+        ranks = {RANK_0, OTHER_RANKS} - set(before) if before else set[str]()
+        return ranks.pop() if len(ranks) == 1 else ""
+    if asked is None or not isinstance(value, Const) or not isinstance(value.value, int):
+        return ""
+    if subject.first is None:
+        return RANK_0 if value.value == 0 else OTHER_RANKS
+    return RANK_0 if subject.first is bool(value.value) else OTHER_RANKS
+
+
+def _fits(it: Interpreter, pattern: ast.pattern, subject: Value) -> bool | None:
+    match pattern:
+        case ast.MatchValue() | ast.MatchSingleton() if isinstance(subject, OneOf):
+            return None
+        case ast.MatchValue(value=value):
+            return is_same(it.evaluate(value), subject)
+        case ast.MatchSingleton(value=value):
+            return is_same(Const(value), subject)
+        case ast.MatchAs(pattern=inner, name=name):
+            fits = True if inner is None else _fits(it, inner, subject)
+            if name:
+                it.bind(name, subject)
+            return fits
+        case ast.MatchOr(patterns=patterns):
+            answers = [_fits(it, item, subject) for item in patterns]
+            return True if True in answers else (None if None in answers else False)
+        case _:  # whether a sequence, a mapping or an object of a class fits is not asked
+            for part in ast.walk(pattern):
+                name = getattr(part, "rest" if isinstance(part, ast.MatchMapping) else "name", None)
+                if name:
+                    it.bind(name, UNKNOWN)
+    return None

@@ -19,7 +19,6 @@ from preflight.script.interpreter import (
 from preflight.script.interpreter.call_cache import SAME, is_plain
 from preflight.script.interpreter.events import THROUGH, Call, FuncInfo, Loop
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.scaled_branches import is_scaling, scales_loss
 from preflight.script.interpreter.state import WaysOut
 from preflight.script.interpreter.values import (
     NONE,
@@ -70,8 +69,8 @@ def evaluate_call(it: Interpreter, node: ast.Call) -> Value:
     kind = type(func)
     kept = isinstance(func, ExternalName) and func.name in _KEPT
     seen = read_arguments(it, node, passes=kind is Func or kind is Class or kept)
-    if name == "backward" and kind is Unknown and is_scaling(node):
-        if scales_loss(node):
+    if name == "backward" and kind is Unknown and branches.is_scaling(node):
+        if branches.scales_loss(node):
             it.state.scaled = True
             it.note("scaler", seen.place)
         return NONE

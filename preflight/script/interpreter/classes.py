@@ -14,7 +14,6 @@ from preflight.script.interpreter.values import (
     ExternalName,
     Func,
     HeapObject,
-    Map,
     Ref,
     Seq,
     Value,
@@ -79,24 +78,7 @@ def define_class(it: Interpreter, node: ast.ClassDef) -> Class:
             seen = replace(unwrap_value(it, node, ()), kwargs=given)
             calls.call_function(it, Func(hook.key, hook.frame, made), seen)
             break
-    _note_by_metaclass(it, node, made)
     return made
-
-
-def _note_by_metaclass(it: Interpreter, node: ast.ClassDef, made: Class) -> None:
-    """Follow a metaclass of the script's own, which may note each class in a registry."""
-    words = (word for info in it.mro(id(node)) for word in info.node.keywords if word.arg == "metaclass")
-    meta = next((it.evaluate(word.value) for word in words), None)
-    found = [info.names for info in it.mro(meta.key)] if isinstance(meta, Class) else []
-    for word in ("__new__", "__init__"):
-        hook = next((names[word] for names in found if word in names), UNKNOWN)
-        if not isinstance(hook, Func):
-            continue
-        held = Map(tuple(it.classes[id(node)].names.items()), open=True)
-        seen = unwrap_value(it, node, (Const(node.name), Seq((), open=True), held))
-        dead = it.state.dead
-        calls.call_function(it, Func(hook.key, hook.frame, made), seen)
-        it.state.dead = dead
 
 
 def is_enum(it: Interpreter, cls: Class) -> bool:

@@ -13,7 +13,6 @@ from preflight.script.interpreter.contexts import STACK, SUPPRESS, list_context_
 from preflight.script.interpreter.decorators import OF_KINDS, apply_decorator
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
-from preflight.script.interpreter.match_patterns import match_case, place_of_case
 from preflight.script.interpreter.state import State, merge_states
 from preflight.script.interpreter.values import NONE, UNKNOWN, Const, ExternalName, Module, Value
 from preflight.script.library_names import GONE
@@ -334,11 +333,11 @@ def _match(it: Interpreter, node: ast.Match) -> None:
     paths, places, outer_guard = list[State](), list[str](), it.guard
     for case in node.cases:
         it.state = before.fork()
-        fits = match_case(it, case, subject)
+        fits = branches.match_case(it, case, subject)
         if fits is False:
             continue
         sure = fits and not paths
-        places += [place] if (place := place_of_case(it, case, subject, places)) else []
+        places += [place] if (place := branches.place_of_case(it, case, subject, places)) else []
         it.contexts += [place] if place else []
         it.guard = it.place(case.pattern) if place == RANK_0 else outer_guard
         it.contexts += [] if sure or it.loop_depth else [MAYBE]

@@ -1,4 +1,4 @@
-"""Builtins that compute: of constants, and of lists and dicts of them, they give what Python does."""
+"""Builtins that compute, and partial(): of constants, lists and dicts of them they give what Python does."""
 
 import ast
 from collections.abc import Callable, Iterable
@@ -10,10 +10,11 @@ from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.attributes import get_attribute
 from preflight.script.interpreter.calls import call_value
 from preflight.script.interpreter.events import Call
-from preflight.script.interpreter.interpreter import CallModel, Interpreter
+from preflight.script.interpreter.interpreter import CallModel, Interpreter, MethodModel
 from preflight.script.interpreter.values import (
     FALSE,
     MAX_ALTERNATIVES,
+    NONE,
     TRUE,
     UNKNOWN,
     Class,
@@ -22,6 +23,7 @@ from preflight.script.interpreter.values import (
     Element,
     ExternalName,
     Func,
+    HeapObject,
     Map,
     Module,
     RankValue,
@@ -43,8 +45,6 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "builtins.bool": (bool,),
     "builtins.bytes": (bytes,),
 }
-
-
 _KINDS = {"torch.nn.Module": "model", "torch.optim.Optimizer": "optimizer"}
 
 
@@ -285,6 +285,28 @@ def _extreme(function: Callable[..., Any]) -> CallModel:
     return lambda it, call: RankValue() if RankValue in map(type, call.args) else compute(it, call)
 
 
+def _partial(it: Interpreter, call: Call) -> Value:
+    """partial(f, ...): it remembers its arguments until it is called."""
+    if not call.args:
+        return UNKNOWN
+    return it.allocate(
+        HeapObject("partial", call.place, {"func": call.args[0], "given": Const(it.keep(call))})
+    )
+
+
+def _call_partial(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
+    """What it was given is put before what it is called with."""
+    thing = it.thing(owner)
+    number = thing.get("given") if thing else NONE
+    if thing is None or not isinstance(number, Const) or not isinstance(number.value, int):
+        return UNKNOWN
+    before = it.kept[number.value]
+    kwargs, places = {**before.kwargs, **call.kwargs}, {**before.places, **call.places}
+    args, is_open = (*before.args[1:], *call.args), before.open or call.open
+    whole = Call(call.node, call.place, args, kwargs, places, open=is_open)
+    return join(call_value(it, item, whole) for item in list_values(thing.get("func")))
+
+
 CALLS: dict[str, CallModel] = {
     "builtins.len": _length,
     "builtins.any": _truth_of_items(stops_at=True),
@@ -309,4 +331,7 @@ CALLS: dict[str, CallModel] = {
     "ast.literal_eval": _computed(_literal),
     "itertools.chain": _chain,
     "functools.reduce": _reduce,
+    "functools.partial": _partial,
 }
+
+METHODS: dict[tuple[str, str], MethodModel] = {("partial", "__call__"): _call_partial}

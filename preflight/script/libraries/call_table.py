@@ -47,33 +47,27 @@ from preflight.script.interpreter.values import (
     list_values,
 )
 from preflight.script.libraries import (
-    absl_flags,
     builtin_functions,
     collectives,
+    command_lines,
     data_loaders,
-    deepspeed_engine,
     devices,
     distributed,
+    engines,
     environment,
     files,
-    functional,
-    horovod,
     huggingface,
-    ignite,
     lightning,
-    list_classes,
     models,
+    optimizer_steps,
     pytorch,
     record_classes,
-    runners,
-    schedules,
     services,
     stdlib,
     threads_and_processes,
-    timm_scaler,
 )
-from preflight.script.libraries.absl_flags import FLAGS, read_flag
 from preflight.script.libraries.casts import EACH, get_modules
+from preflight.script.libraries.command_lines import FLAGS, read_flag
 from preflight.script.library_names import (
     KNOWN_ROOTS,
     MODEL_METHODS,
@@ -102,9 +96,9 @@ _DTYPES = {
     **{f"torch.cuda.{name}": dtype for name, dtype in TENSOR_TYPES.items()},
 }
 _MODULES = (
-    *(stdlib, absl_flags, functional, environment, builtin_functions, record_classes, devices, pytorch),
-    *(huggingface, lightning, distributed, deepspeed_engine, collectives, files, data_loaders, horovod),
-    *(list_classes, timm_scaler, schedules, threads_and_processes, ignite, services),
+    *(stdlib, command_lines, environment, builtin_functions, record_classes, devices, pytorch, huggingface),
+    *(lightning, distributed, collectives, files, data_loaders, engines, optimizer_steps),
+    *(threads_and_processes, services),
 )
 """Where one name has several models, the last one counts."""
 
@@ -170,8 +164,8 @@ class LibraryModel:
             if found is not None:
                 return found
         root, _ = root_and_last(name)
-        if root in runners.ROOTS:
-            return runners.run_given(it, root, call)
+        if root in command_lines.ROOTS:
+            return command_lines.run_given(it, root, call)
         if root not in KNOWN_ROOTS:
             taint_arguments(it, call)
         return UNKNOWN
@@ -238,7 +232,7 @@ class LibraryModel:
     def assign(self, it: Interpreter, owner: Value, name: str, value: Value, place: CodeLocation) -> None:
         """Note that an attribute was set."""
         if isinstance(owner, ExternalName):
-            absl_flags.set_flag(it, owner, name, value)
+            command_lines.set_flag(it, owner, name, value)
         elif isinstance(owner, Element):
             models.assign_parameter(it, owner, name, value, place)
         elif it.kind(owner) == "model config" and name in ("_attn_implementation", "attn_implementation"):
@@ -284,7 +278,7 @@ class LibraryModel:
                 if made != iterable:
                     return self.element(it, made) if name == "__iter__" else made
         if it.kind(iterable) == "list":
-            return self.element(it, list_classes.list_items(it, iterable))
+            return self.element(it, record_classes.list_items(it, iterable))
         return join(get_modules(it.thing(iterable)))
 
     def note_raw_backward(self, it: Interpreter, call: Call) -> None:

@@ -3,8 +3,6 @@
 import ast
 
 from preflight import regex as re
-from preflight.facts.script import CodeLocation
-from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import (
     FALSE,
@@ -71,9 +69,7 @@ def list_trained_with(it: Interpreter, model: int) -> list[int]:
     return found
 
 
-def cast(
-    it: Interpreter, owner: Ref | Element, dtype: Value, place: CodeLocation, *, sure: bool = True
-) -> None:
+def cast(it: Interpreter, owner: Ref | Element, dtype: Value, *, sure: bool = True) -> None:
     """Note a cast of a model, with the models that it holds, or of a part of one."""
     thing = it.thing(owner)
     if thing is None:
@@ -82,13 +78,8 @@ def cast(
     if isinstance(owner, Element) and owner.what == EACH and not it.tests:
         owner = Ref(model)
     for inner in list_parts(it, model)[1:] if isinstance(owner, Ref) else ():
-        cast(it, Ref(inner), dtype, place, sure=sure)
+        cast(it, Ref(inner), dtype, sure=sure)
     _note_recast(it, model, thing, dtype)
-    it.emit(
-        ScriptEvent(
-            "cast", place, model, None, "part" if isinstance(owner, Element) else "whole", {"dtype": dtype}
-        )
-    )
     if isinstance(owner, Element):
         _cast_part(it, owner, dtype, thing)
         return

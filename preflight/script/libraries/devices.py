@@ -41,8 +41,7 @@ def _bf16_supported(it: Interpreter, call: Call) -> Value:
     return Const(not it.target.before_ampere if strict or old else True)
 
 
-def _capability(it: Interpreter, call: Call) -> Value:
-    it.emit(call.event("capability asked"))
+def _capability(it: Interpreter, _call: Call) -> Value:
     capability = it.target.capability
     it.asked_gpu = it.asked_gpu or capability is not None
     return UNKNOWN if capability is None else Seq(tuple(map(Const, capability)))

@@ -24,10 +24,9 @@ from preflight.script.interpreter.values import (
 )
 from preflight.script.libraries import callbacks, hf_arguments
 from preflight.script.libraries.environment import resolve_precision
-from preflight.script.libraries.gradient_scale import unscale_gradients
-from preflight.script.libraries.hub_checkpoints import fits_float16, is_in_float32
 from preflight.script.libraries.models import attach_adapters, make_model, parse_dtype
-from preflight.script.libraries.services import init_trackers, load_from_hub
+from preflight.script.libraries.optimizer_steps import unscale_gradients
+from preflight.script.libraries.services import fits_float16, init_trackers, is_in_float32, load_from_hub
 from preflight.script.library_names import MODEL_MAKERS, is_model_class, root_and_last
 
 # --- accelerate -------------------------------------------------------------------------
@@ -327,18 +326,13 @@ CALLS: dict[str, CallModel] = {
 }
 
 CLASSES: dict[str, str] = {
-    "accelerate.Accelerator": "accelerator",
-    "accelerate.accelerator.Accelerator": "accelerator",
-    "accelerate.PartialState": "partial state",
-    "accelerate.state.PartialState": "partial state",
+    **dict.fromkeys(("accelerate.Accelerator", "accelerate.accelerator.Accelerator"), "accelerator"),
+    **{f"accelerate.{module}PartialState": "partial state" for module in ("", "state.", "utils.")},
     "accelerate.state.AcceleratorState": "partial state",
-    "accelerate.utils.PartialState": "partial state",
     "transformers.HfArgumentParser": "hf parser",
     "trl.TrlParser": "hf parser",
     "transformers.BitsAndBytesConfig": "quantization",
-    "peft.LoraConfig": "lora",
-    "peft.AdaLoraConfig": "lora",
-    "peft.LoHaConfig": "lora",
+    **dict.fromkeys(("peft.LoraConfig", "peft.AdaLoraConfig", "peft.LoHaConfig"), "lora"),
     "diffusers.training_utils.EMAModel": "average",
 }
 
@@ -357,19 +351,16 @@ _HARMLESS = (
     *("free_memory", "clear", "log", "print", "verify_device_map", "end_training"),
 )
 """Methods of Accelerator that leave a model that they are given as it is."""
+_FILES = ("dict", "json_file", "yaml_file")
+_PREPARED = ("", "_model", "_optimizer", "_scheduler", "_data_loader")
 
 
 METHODS: dict[tuple[str, str], MethodModel] = {
     ("accelerator", "unscale_gradients"): unscale_gradients,
-    ("accelerator", "prepare"): prepare_objects,
-    ("accelerator", "prepare_model"): prepare_objects,
-    ("accelerator", "prepare_optimizer"): prepare_objects,
-    ("accelerator", "prepare_scheduler"): prepare_objects,
+    **dict.fromkeys((("accelerator", f"prepare{of}") for of in _PREPARED), prepare_objects),
     ("accelerator", "init_trackers"): init_trackers,
     ("accelerator", "backward"): backward,
-    ("accelerator", "unwrap_model"): _first,
-    ("accelerator", "skip_first_batches"): _first,
-    ("accelerator", "prepare_data_loader"): prepare_objects,
+    **dict.fromkeys((("accelerator", name) for name in ("unwrap_model", "skip_first_batches")), _first),
     **dict.fromkeys((("accelerator", name) for name in _HARMLESS), return_owner),
     ("trainer", "train"): _train,
     ("trainer", "step"): _train,  # of trl's PPOTrainer
@@ -377,10 +368,12 @@ METHODS: dict[tuple[str, str], MethodModel] = {
     ("trainer", "evaluate"): _evaluate,
     ("trainer", "predict"): _evaluate,
     ("parser", "add_arguments"): hf_arguments.add_arguments,
-    ("hf parser", "parse_args_into_dataclasses"): hf_arguments.parse_dataclasses,
-    ("hf parser", "parse_args_and_config"): hf_arguments.parse_dataclasses,
-    ("hf parser", "parse_json_file"): hf_arguments.parse_values,
-    ("hf parser", "parse_yaml_file"): hf_arguments.parse_values,
-    ("hf parser", "parse_dict"): hf_arguments.parse_values,
-    ("hf parser", "parse_args"): hf_arguments.parse_dataclasses,
+    **{
+        ("hf parser", f"parse_{name}"): hf_arguments.parse_dataclasses
+        for name in ("args", "args_into_dataclasses", "args_and_config")
+    },
+    **{
+        ("hf parser", f"parse_{name}"): hf_arguments.parse_values
+        for name in ("dict", "json_file", "yaml_file")
+    },
 }

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
+from preflight.facts.script import CodeLocation, LightningSize
 from preflight.script.interpreter.branch_conditions import RANK_0
 from preflight.script.interpreter.calls import call_value
 from preflight.script.interpreter.events import Call, ScriptEvent
@@ -33,7 +34,6 @@ from preflight.script.library_names import root_and_last
 
 ROOTS = frozenset({"lightning", "pytorch_lightning", "lightning_fabric"})
 _KINDS = {"Trainer": "lightning trainer", "Fabric": "fabric", "LightningModule": "model"}
-
 LAUNCHED = "launched by Fabric"
 _MIXED = {
     "16": "fp16",
@@ -144,12 +144,10 @@ def _own(it: Interpreter, model: Ref, trainer: Ref) -> None:
     it.change(model.id, accelerator=trainer)
     true = owner.get("true")
     if true != NONE:
-        cast(it, model, true, thing.place, sure=isinstance(true, Dtype))
+        cast(it, model, true, sure=isinstance(true, Dtype))
 
 
 # --- the Trainer ------------------------------------------------------------------------
-
-
 def _fit(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """trainer.fit(model): the hooks in their order, and a step of each optimizer before and after them."""
     for model in list_values(call.get("model", 0) or UNKNOWN):
@@ -239,8 +237,6 @@ def _optimizers(value: Value) -> Iterator[Ref]:
 
 
 # --- Fabric -----------------------------------------------------------------------------
-
-
 def _launch(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """fabric.launch() sets the rank's device; fabric.launch(function, ...) then calls it."""
     it.state.device_set = True
@@ -259,11 +255,54 @@ def _setup(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     return prepare_objects(it, owner, call)
 
 
+_ALL = ("auto", "-1")
+_FABRIC_PLACES = {"accelerator": 0, "devices": 2, "num_nodes": 3}
+
+
+def parse_size(call: Call, place: CodeLocation, *, is_fabric: bool) -> LightningSize:
+    """Return what a call of Trainer or Fabric says; both default to all devices of one node."""
+
+    def given(name: str) -> Value | None:
+        return call.get(name, _FABRIC_PLACES[name] if is_fabric else None)
+
+    devices, nodes = given("devices"), given("num_nodes")
+    return LightningSize(
+        place=place,
+        call="Fabric" if is_fabric else "Trainer",
+        devices=_devices(devices) if devices is not None else (0 if call.open else -1),
+        nodes=_count(nodes) if nodes is not None else (0 if call.open else 1),
+        on_cpu=as_text(given("accelerator")) == "cpu",
+    )
+
+
+def _devices(value: Value) -> int:
+    """Return the number of devices; -1 is all, 0 not known. Indices can be a list or text: "0,1"."""
+    if value in (NONE, Const(-1)):
+        return -1
+    if isinstance(value, Seq):
+        return 0 if value.open else len(value.items)
+    text = as_text(value)
+    if text in _ALL:
+        return -1
+    if text is not None and "," in text:
+        return len([part for part in text.split(",") if part.strip()])
+    if text is not None and text.isascii() and text.isdecimal():
+        return int(text)
+    return _count(value)
+
+
+def _count(value: Value) -> int:
+    number = value.value if isinstance(value, Const) else None
+    return number if isinstance(number, int) and number > 0 else 0
+
+
 CALLS: dict[str, CallModel] = {
-    f"{package}.plugins.{module}{name}": _precision_plugin
-    for package in ("pytorch_lightning", "lightning.pytorch", "lightning.fabric", "lightning_fabric")
-    for module in ("", "precision.")
-    for name in ("MixedPrecision", "MixedPrecisionPlugin", "HalfPrecision")
+    **{
+        f"{package}.plugins.{module}{name}": _precision_plugin
+        for package in ("pytorch_lightning", "lightning.pytorch", "lightning.fabric", "lightning_fabric")
+        for module in ("", "precision.")
+        for name in ("MixedPrecision", "MixedPrecisionPlugin", "HalfPrecision")
+    }
 }
 
 CONSTRUCT: dict[str, ConstructorModel] = {"lightning trainer": _construct, "fabric": _construct}

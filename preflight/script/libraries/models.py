@@ -42,7 +42,7 @@ from preflight.script.interpreter.values import (
 from preflight.script.interpreter.written_files import note_weights
 from preflight.script.libraries.casts import EACH, OWN_DTYPE, cast, get_modules, list_parts, set_trained_dtype
 from preflight.script.libraries.collectives import note_forward, note_state_dict
-from preflight.script.libraries.gradient_scale import note_limit
+from preflight.script.libraries.optimizer_steps import note_limit
 from preflight.script.library_names import TORCH_DTYPES
 
 TENSOR_DTYPE = "__tensor_dtype__"  # key of the Map that represents a tensor of known dtype
@@ -132,7 +132,7 @@ def model_method(it: Interpreter, owner: Ref | Element, name: str, call: Call) -
     if name == NO_SYNC:
         return it.allocate(HeapObject(f"{NO_SYNC} {get_id(owner)}", call.place))
     if name in _CASTS and not call.args:
-        cast(it, owner, Dtype(_CASTS[name], call.place), call.place)
+        cast(it, owner, Dtype(_CASTS[name], call.place))
         return owner
     if name in ("to", "type", "cuda", "cpu"):
         return _move(it, owner, name, call)
@@ -209,9 +209,9 @@ def _move(it: Interpreter, owner: Ref | Element, name: str, call: Call) -> Value
         for item in list_values(target):
             if isinstance(item, Dtype):
                 spot = call.get_place("dtype")
-                cast(it, owner, Dtype(item.name, spot), call.place, sure=item is target)
+                cast(it, owner, Dtype(item.name, spot), sure=item is target)
             elif isinstance(item, Map) and item.get(TENSOR_DTYPE) is not None:
-                cast(it, owner, UNKNOWN, call.place)
+                cast(it, owner, UNKNOWN)
             else:
                 device = as_device(item)
                 if isinstance(device, Device) and device.kind == "cuda":
@@ -347,7 +347,7 @@ def assign_parameter(it: Interpreter, owner: Element, name: str, value: Value, p
         return
     dtype = value.get(TENSOR_DTYPE) if isinstance(value, Map) else None
     if owner.what == "weight" and name == "data" and dtype is not None:
-        cast(it, Element(owner.of, EACH), dtype, place)
+        cast(it, Element(owner.of, EACH), dtype)
         return
     if name in ("data", "grad", "grad_dtype") and (dtype is not None or name == "grad_dtype"):
         what = f"{owner.what}.{name}"

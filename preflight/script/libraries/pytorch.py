@@ -43,7 +43,7 @@ from preflight.script.libraries.models import (
     note_average,
     parse_dtype,
 )
-from preflight.script.libraries.schedules import schedule_of
+from preflight.script.libraries.optimizer_steps import schedule_of
 from preflight.script.library_names import root_and_last
 
 MODULES = frozenset({"torch.nn.Module"})
@@ -219,8 +219,6 @@ def construct_module(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     attrs["empty"] = Const("__class__" not in attrs and _empty(name, call))
     it.put(ref.id, HeapObject("model", old.place, {**thing.attrs, **attrs}))
     _note_half_part(it, dtype)
-    if dtype != NONE:
-        it.emit(ScriptEvent("layer", call.get_place("dtype"), ref.id, call, "", {"dtype": dtype}))
     given = call.get("device") or NONE
     for item in list_values(given):
         device = as_device(item)

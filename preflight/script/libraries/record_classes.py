@@ -1,4 +1,4 @@
-"""Objects that hold named values: dataclasses, named tuples, classes of pydantic and attrs."""
+"""Objects that hold named values (dataclasses, named tuples, classes of pydantic and attrs), and lists."""
 
 import ast
 from dataclasses import replace
@@ -9,7 +9,7 @@ from preflight.script.interpreter.calls import call_value
 from preflight.script.interpreter.classes import instantiate
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.hydra_config import open_config_store, store_config
-from preflight.script.interpreter.interpreter import CallModel, Interpreter, MethodModel
+from preflight.script.interpreter.interpreter import CallModel, ConstructorModel, Interpreter, MethodModel
 from preflight.script.interpreter.values import (
     NONE,
     UNKNOWN,
@@ -24,6 +24,7 @@ from preflight.script.interpreter.values import (
     Seq,
     Value,
     as_text,
+    get_id,
     join,
     list_values,
     merge_maps,
@@ -148,13 +149,48 @@ def _overlaid(it: Interpreter, call: Call) -> Value:
     return result
 
 
+_ITEMS = "__items__"
+
+
+def list_items(it: Interpreter, owner: Ref | Element) -> Seq:
+    """Return what a list holds, as far as is known."""
+    held = it.attr(owner, _ITEMS)
+    return held if isinstance(held, Seq) else Seq((), open=True)
+
+
+def _put(it: Interpreter, owner: Ref | Element, held: Seq) -> Value:
+    it.change(get_id(owner), **{_ITEMS: it.limit_value(held, it.source.tree)})
+    return NONE
+
+
+def _append(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
+    held = list_items(it, owner)
+    return _put(it, owner, Seq((*held.items, call.args[-1] if call.args else NONE), held.open))
+
+
+def _extend(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
+    held = list_items(it, owner)
+    more = _listed(it, call.first)
+    return _put(it, owner, Seq((*held.items, *more.items), held.open or more.open))
+
+
+def _construct(it: Interpreter, ref: Ref, _name: str, call: Call) -> None:
+    _put(it, ref, _listed(it, call.args[0] if call.args else Seq(())))
+
+
+def _listed(it: Interpreter, given: Value) -> Seq:
+    return given if isinstance(given, Seq) else Seq((it.library.element(it, given),), open=True)
+
+
 CALLS: dict[str, CallModel] = {
     "builtins.getattr": _getattr,
     "builtins.setattr": _setattr,
     "builtins.vars": _vars,
     **dict.fromkeys(("collections.namedtuple", "typing.NamedTuple"), _class_of_fields),
-    **{f"omegaconf.OmegaConf.{name}": _structured for name in ("structured", "create", "to_object")},
-    "omegaconf.OmegaConf.to_container": _structured,
+    **{
+        f"omegaconf.OmegaConf.{name}": _structured
+        for name in ("structured", "create", "to_object", "to_container")
+    },
     **dict.fromkeys(("omegaconf.OmegaConf.merge", "omegaconf.OmegaConf.unsafe_merge"), _overlaid),
     "hydra.core.config_store.ConfigStore.instance": open_config_store,
     "dataclasses.field": _field,
@@ -165,7 +201,13 @@ CALLS: dict[str, CallModel] = {
     **dict.fromkeys(("typer.Option", "typer.Argument"), _field),
 }
 
+CLASSES = dict.fromkeys(("builtins.list", "collections.UserList"), "list")
+
+CONSTRUCT: dict[str, ConstructorModel] = {"list": _construct}
+
 METHODS: dict[tuple[str, str], MethodModel] = {
     ("tuple class", "__call__"): _make_tuple,
     ("config store", "store"): lambda it, _owner, call: store_config(it, call),
+    **dict.fromkeys((("list", "append"), ("list", "insert")), _append),
+    ("list", "extend"): _extend,
 }

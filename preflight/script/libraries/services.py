@@ -1,4 +1,4 @@
-"""Calls that need a login: services for experiments, and gated repositories of Hugging Face's hub."""
+"""Calls that need a login, and checkpoints of Hugging Face's hub: gated ones, and those that are float32."""
 
 import ast
 from functools import partial
@@ -69,19 +69,39 @@ _KEYS = {"api_key", "api_token", "online", "disabled"}
 LOGGERS = {"WandbLogger": "wandb", "CometLogger": "comet_ml", "NeptuneLogger": "neptune"}
 """Those of Lightning, with their services."""
 _LOGGERS_OWN = {
-    *(
-        "offline",
-        "mode",
-        "experiment",
-        "anonymous",
-        "settings",
-        "run",
-        "save_dir",
-        "offline_directory",
-        "experiment_key",
-    )
+    *("offline", "mode", "experiment", "anonymous", "settings", "run", "save_dir", "offline_directory"),
+    "experiment_key",
 }
 _STARTS = ("comet_ml.start", "comet_ml.Experiment", "neptune.init_run", "swanlab.init", "clearml.Task.init")
+_IN_FLOAT32 = re.compile(
+    r"(?:(?:google-bert|FacebookAI|distilbert|openai-community|google-t5)/)?"
+    r"(?:bert-(?:base|large)-|(?:xlm-)?roberta-(?:base|large)|distil(?:bert|roberta)-base|(?:distil)?gpt2"
+    r"|t5-(?:small|base|large)$)"
+)
+"""Those of the first years of transformers, which were saved in float32."""
+_TRAINED_IN_FLOAT16 = re.compile(
+    r"facebook/(?:opt|galactica|wav2vec2|hubert|xglm)-|openai/(?:whisper|clip)-|EleutherAI/gpt-neox-"
+    r"|EleutherAI/pythia-(?!1b\b)|bigscience/bloomz?-\d|(?:.*/)?(?:xlm-)?roberta-"
+)
+"""Families that their authors trained with float16 activations, by their papers (Pythia's 1B in bf16)."""
+
+
+def is_in_float32(call: Call) -> bool:
+    """Whether from_pretrained() is given checkpoints only that are float32."""
+    return _all_match(_IN_FLOAT32, call)
+
+
+def fits_float16(call: Call) -> bool:
+    """Whether from_pretrained() is given checkpoints only whose activations float16 can hold."""
+    return _all_match(_TRAINED_IN_FLOAT16, call) or is_in_float32(call)
+
+
+def _all_match(pattern: re.Pattern[str], call: Call) -> bool:
+    given = call.get("pretrained_model_name_or_path", 0) or call.get("model_name") or UNKNOWN
+    names = [as_text(item) for item in list_values(given)]
+    return all(name is not None and pattern.match(name) for name in names)
+
+
 CALLS: dict[str, CallModel] = {
     "wandb.init": _wandb_init,
     "wandb.log": _wandb_log,

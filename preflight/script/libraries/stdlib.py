@@ -15,7 +15,7 @@ from preflight.script.interpreter.contexts import STACK, list_context_kinds, not
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import CallModel, ConstructorModel, Interpreter, MethodModel
 from preflight.script.interpreter.loops import leave_loops
-from preflight.script.interpreter.module_names import note_module_name
+from preflight.script.interpreter.unreached_code import note_module_name
 from preflight.script.interpreter.values import (
     FALSE,
     MAX_ALTERNATIVES,
@@ -152,21 +152,10 @@ _MAPPINGS = (
 """Dictionaries, most of them with their entries as attributes."""
 
 
-_OF_A_CLASS = 4  # arguments of type.__new__() that makes a class; an object is made of its class alone
-
-
 def _super(it: Interpreter, _call: Call) -> Value:
     names = it.state.frames.get(it.frame, {})
     first = next(iter(names.values()), UNKNOWN)
-    function = it.function
-    if isinstance(first, Class) and function is not None and getattr(function.node, "name", "") == "__new__":
-        return ExternalName("builtins.type")
     return Method(first, "super") if isinstance(first, Ref) else UNKNOWN
-
-
-def _made_class(_it: Interpreter, call: Call) -> Value:
-    """type.__new__(metaclass, name, bases, names): the class that is being made represents its metaclass."""
-    return call.args[0] if len(call.args) >= _OF_A_CLASS else UNKNOWN
 
 
 def _deepcopy(it: Interpreter, call: Call) -> Value:
@@ -306,7 +295,6 @@ CALLS: dict[str, CallModel] = {
     "asyncio.run": _same_text,
     **dict.fromkeys(("importlib.import_module", "builtins.__import__"), _module),
     "builtins.super": _super,
-    "builtins.type.__new__": _made_class,
     **dict.fromkeys(("copy.deepcopy", "copy.copy"), _deepcopy),
     **dict.fromkeys(("builtins.open", "io.open"), _open),
     **dict.fromkeys(("pathlib.Path", "os.path.join"), _path),

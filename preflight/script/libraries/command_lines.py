@@ -1,9 +1,10 @@
-"""absl.flags: options that a script defines in one place and reads by FLAGS.name in another."""
+"""Libraries that read the command line: absl's flags, and those that start a function or class with it."""
 
 from functools import partial
 
 from preflight.script.interpreter.arguments import decide_option
 from preflight.script.interpreter.calls import call_value
+from preflight.script.interpreter.classes import find_method
 from preflight.script.interpreter.events import Call, DeclaredOption
 from preflight.script.interpreter.interpreter import CallModel, Interpreter
 from preflight.script.interpreter.values import (
@@ -11,14 +12,19 @@ from preflight.script.interpreter.values import (
     OF_NODE,
     TRUE,
     UNKNOWN,
+    Class,
     Const,
     ExternalName,
     Func,
     HeapObject,
+    Map,
     RankValue,
+    Ref,
     Value,
     as_text,
 )
+from preflight.script.libraries.hf_arguments import overlay_arguments
+from preflight.script.library_names import TRAINS
 
 FLAGS = "absl.flags.FLAGS."
 _KINDS = {"string": "str", "integer": "int", "float": "float", "enum": "str", "bool": "", "boolean": ""}
@@ -79,6 +85,48 @@ def _config_file(it: Interpreter, call: Call) -> Value:
     it.change(entry, value=value)
     declared[entry] = DeclaredOption((), declared[entry].dest, value, None, "")
     return it.allocate(HeapObject("namespace", call.place, {"value": value}))
+
+
+ROOTS = frozenset(
+    {
+        *("fire", "absl", "typer", "tyro", "jsonargparse", "hydra", "click", "asyncio", "plac"),
+        *("simple_parsing", "pyrallis", "draccus"),
+    }
+)
+
+
+def run_given(it: Interpreter, root: str, call: Call) -> Value:
+    """Call what such a library is given, without arguments; return the object of a class."""
+    for argument in (*call.args, *(call.get(word) or UNKNOWN for word in ("config_class", "component"))):
+        thing = it.thing(argument) if isinstance(argument, Ref) and root == "fire" else None
+        cls = argument if thing is None else thing.get("__class__")
+        commands = argument.items if isinstance(argument, Map) else ()  # {"train": train}: one is called
+        it.unread_calls.functions |= {each.key: each for _, each in commands if isinstance(each, Func)}
+        if isinstance(argument, Func):
+            call_value(it, argument, _without_arguments(call))
+        elif isinstance(cls, Class):
+            made = call_value(it, cls, _without_arguments(call)) if thing is None else argument
+            if root == "fire":
+                return _started(it, cls, made, call)
+            overlay_arguments(it, made)
+            return made
+    return UNKNOWN
+
+
+def _started(it: Interpreter, cls: Class, made: Value, call: Call) -> Value:
+    """Return the object of a class, of which fire calls one method."""
+    names = (name for info in it.mro(cls.key) for name in info.names if TRAINS.search(name))
+    for name in dict.fromkeys(names):
+        method = find_method(it, made, name)
+        before = it.state.fork()
+        if method is not None and not name.startswith("_"):
+            call_value(it, method, _without_arguments(call))
+        it.state = before
+    return made
+
+
+def _without_arguments(call: Call) -> Call:
+    return call.with_arguments()
 
 
 CALLS: dict[str, CallModel] = {
