@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from launcher.config.inventory import HostEntry
 from launcher.config.node_sets import fold_hosts
-from launcher.errors import GpulaunchError, LaunchRefused
+from launcher.errors import GpulaunchError, HostError, LaunchRefused
 from launcher.planning.main_address_and_port import LOOPBACK, choose_main_address
 from launcher.remote.agent import AgentRequest, GatherOptions, GatherResult, gather_facts
 from launcher.remote.agent_sessions import AgentSessions
 from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.earlier_facts import EarlierOf
-from launcher.remote.reachability import Listener, StartProgram, start_listener
+from launcher.remote.reachability import ListeningHost, ProbeTargets, StartProgram, start_listener
 from launcher.remote.shards.count import SHARD_WIDTH
 from launcher.remote.shards.terminal_questions import ShardAccess
 from launcher.terminal.output import echo, leave_questions
@@ -122,37 +122,36 @@ class Collection:
             first = _MainHost(main, self._request_for, self._opener, staying, self._earlier)
             if probe:
                 first.wait(_MAIN_HOST_S, _MAIN_ANSWER_S)
-            listener = self._listen(first, waiting, find_port, count) if probe else Listener(None)
+            listening = self._listen(first, waiting, find_port, count) if probe else None
+            listener, targets = listening or (None, None)
             gathered, reached = shards.gather(
-                others,
-                self._request_for,
-                targets=listener.targets,
-                on_answer=self._note,
-                earlier=self._earlier,
+                others, self._request_for, targets=targets, on_answer=self._note, earlier=self._earlier
             )
-            listener.release_ports()
+            if listener is not None:
+                listener.release_ports()
             alone = first.result()
             self._note(main, alone.facts.get(main.name) or alone.errors[main.name], first.answered_unix)
             facts, errors = {**alone.facts, **gathered.facts}, {**alone.errors, **gathered.errors}
-            if listener.targets is None:
+            if listener is None:
                 reached = self._probe(probe, find_port, facts, waiting)
             return GatherResult(facts, errors), reached
 
-    def _listen(self, main: "_MainHost", waiting: AgentSessions, find_port: FindPort, count: int) -> Listener:
-        """Let the main host listen, where it has answered and has an address for others."""
+    def _listen(
+        self, main: "_MainHost", waiting: AgentSessions, find_port: FindPort, count: int
+    ) -> tuple[ListeningHost, ProbeTargets] | None:
+        """Let the main host listen, where it has answered, can, and has an address for others."""
         facts = main.facts
         if facts is None:
-            return Listener(None)
+            return None
         pair = (self._hosts[0], facts)
-        with suppress(LaunchRefused):
+        with suppress(LaunchRefused, HostError):
             address, _ = choose_main_address([pair, pair])
             if address != LOOPBACK:
                 width, callers = SHARD_WIDTH * count, len(self._hosts)
                 start, port = waiting.start_program, find_port(facts)
-                return start_listener(
-                    self._hosts[0], start, address=address, port=port, callers=callers, width=width
-                )
-        return Listener(None)
+                found = start_listener(self._hosts[0], start, port=port, callers=callers, width=width)
+                return found, found.targets_at(address)
+        return None
 
     def _probe(
         self,

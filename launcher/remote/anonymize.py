@@ -18,6 +18,7 @@ _KEPT_WORD = re.compile(
 )
 _NAMES_KEPT = (".py", ".sh", ".yaml")
 _UNTOUCHED = frozenset({"packages", "version", "torch_cuda", "nccl", "probe_ms", "capability", "code"})
+_USER_KEYS, _HOST_KEYS, _BOOT_KEYS = map(frozenset, (("user",), ("host", "hostname"), ("boot_id",)))
 _ADDRESS_KEYS = frozenset({"addresses", "own_name_addresses", "ssh_server_address", "address"})
 _LAUNCH_NUMBERS = frozenset(
     {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "MASTER_PORT"}
@@ -38,14 +39,14 @@ class _Mask:
     def __init__(self, facts: dict[str, Any]) -> None:
         self._given: dict[tuple[str, str], str] = {}
         self._words: dict[str, str] = {}
-        for user in sorted(_found(facts, "user") - _KEPT_USERS, key=len, reverse=True):
+        for user in sorted({*_found(facts, _USER_KEYS)} - _KEPT_USERS, key=len, reverse=True):
             if not user.isdecimal():  # a user without a name, and any count that is the same number
                 self._words[user] = self._stand_in("user", user)
-        for host in sorted((_found(facts, "host") | _found(facts, "hostname")) - {""}, key=len, reverse=True):
+        for host in sorted({*_found(facts, _HOST_KEYS)}, key=len, reverse=True):
             self._words[host] = self._stand_in("host", host)
-        for boot in _found(facts, "boot_id") - {""}:
+        for boot in {*_found(facts, _BOOT_KEYS)}:
             self._words[boot] = self._stand_in("boot", boot)
-        for address in sorted(_addresses(facts), key=len, reverse=True):
+        for address in sorted(_found(facts, _ADDRESS_KEYS), key=len, reverse=True):
             if not _is_loopback(address):
                 self._words[address] = self._address(address)
         words = "|".join(re.escape(word) for word in self._words)
@@ -117,29 +118,15 @@ class _Mask:
         return self._given.setdefault((kind, name), str(known + 1))
 
 
-def _found(value: Any, key: str) -> set[str]:
-    """Return every string under `key`, at any depth."""
-    found: set[str] = set()
+def _found(value: Any, keys: frozenset[str], key: str = "") -> Iterator[str]:
+    """Yield every string under one of these keys, or in a list under it, at any depth."""
     if isinstance(value, dict):
         for name, item in value.items():
-            if name == key and isinstance(item, str):
-                found.add(item)
-            else:
-                found |= _found(item, key)
+            yield from _found(item, keys, name)
     elif isinstance(value, list):
         for item in value:
-            found |= _found(item, key)
-    return found
-
-
-def _addresses(value: Any, key: str = "") -> Iterator[str]:
-    if isinstance(value, dict):
-        for name, item in value.items():
-            yield from _addresses(item, name)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _addresses(item, key)
-    elif isinstance(value, str) and key in _ADDRESS_KEYS and value:
+            yield from _found(item, keys, key)
+    elif isinstance(value, str) and key in keys and value:
         yield value
 
 

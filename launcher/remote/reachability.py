@@ -47,18 +47,19 @@ def probe_reachability(
     if not others:
         return ()
     width = limit_width(width)  # all of a batch are connected at once
-    listener = start_listener(main, begin, address=address, port=port, callers=len(others), width=width)
-    if listener.targets is None:
-        return tuple(report_untried(entry, main.name, address, port, listener.refusal) for entry in others)
-    ask = partial(probe_from, begin=begin, targets=listener.targets)
+    try:
+        listener = start_listener(main, begin, port=port, callers=len(others), width=width)
+    except HostError as failure:
+        why = f"{main.name} could not listen: {failure.detail}"
+        return tuple(report_untried(entry, main.name, address, port, why) for entry in others)
+    targets = listener.targets_at(address)
+    ask = partial(probe_from, begin=begin, targets=targets)
     reached: list[Reach] = []
     for first in range(0, len(others), width):
         batch = others[first : first + width]
         for entry, found in zip(batch, fanout(ask, batch, width=width), strict=True):
             reached += (
-                listener.targets.list_missed(entry, found.detail)
-                if isinstance(found, GpulaunchError)
-                else found
+                targets.list_missed(entry, found.detail) if isinstance(found, GpulaunchError) else found
             )
     listener.release_ports()
     return tuple(reached)
@@ -106,7 +107,7 @@ class ListeningHost:
             "timeout_s": CONNECT_TIMEOUT_S,
             "deadline_s": deadline_s,
         }
-        self.name = entry.name
+        self.name, self._nonce = entry.name, nonce
         self.stream = _start(begin, entry, request)
         self.answers = rpc.Answers(self.stream, entry.name, entry.python, _PROBE_NAME)
         try:
@@ -115,6 +116,12 @@ class ListeningHost:
         except (KeyError, TypeError, ValueError):
             raise _misunderstood(entry.name) from None
 
+    def targets_at(self, address: str) -> ProbeTargets:
+        """Return where others connect to, who call it by this address."""
+        held = tuple(port for port, why in self.ports if not why)
+        failed = tuple((port, why) for port, why in self.ports if why)
+        return ProbeTargets(self.name, address, self._nonce, held, failed)
+
     def release_ports(self) -> None:
         """Wait until the ports are free again: what comes next may be the launch that wants them."""
         with suppress(HostError):
@@ -122,36 +129,16 @@ class ListeningHost:
             self.stream.wait(_LET_GO_S)
 
 
-@dataclass(frozen=True, slots=True)
-class Listener:
-    """The main host while it listens; `targets` is None where it could not, and `refusal` says why."""
-
-    targets: ProbeTargets | None
-    refusal: str = ""
-    host: ListeningHost | None = None
-
-    def release_ports(self) -> None:
-        """See `ListeningHost.release_ports`."""
-        if self.host is not None:
-            self.host.release_ports()
-
-
 def start_listener(
-    main: HostEntry, begin: StartProgram, *, address: str, port: int, callers: int, width: int
-) -> Listener:
+    main: HostEntry, begin: StartProgram, *, port: int, callers: int, width: int
+) -> ListeningHost:
     """Let the main host listen on `port` and on an ephemeral one until its ports are released.
 
-    It ends alone after the time that so many callers need, `width` of them at once.
+    It ends alone after the time that so many callers need, `width` of them at once. Raises HostError.
     """
     nonce = os.urandom(16).hex()
     deadline_s = 2 * START_S + (START_S + CONNECT_TIMEOUT_S) * (1 + callers // width)
-    try:
-        host = ListeningHost(main, begin, (port, 0), nonce=nonce, deadline_s=deadline_s)
-    except HostError as failure:
-        return Listener(None, f"{main.name} could not listen: {failure.detail}")
-    held = tuple(each for each, why in host.ports if not why)
-    failed = tuple((each, why) for each, why in host.ports if why)
-    return Listener(ProbeTargets(main.name, address, nonce, held, failed), host=host)
+    return ListeningHost(main, begin, (port, 0), nonce=nonce, deadline_s=deadline_s)
 
 
 def probe_from(entry: HostEntry, begin: StartProgram, targets: ProbeTargets) -> tuple[Reach, ...]:

@@ -107,7 +107,10 @@ def _settle(
         new = next((each for each in lineup.entries if each.name not in known), None)
         if new is not None:
             known.add(new.name)
-            lineup = _welcomed(lineup, new, choice.prepare_spare)
+            try:
+                choice.prepare_spare(new)
+            except GpulaunchError as error:
+                lineup = replace_host(lineup, new.name, error.message)
             continue
         result = preflight_hosts(
             replace(launch, entries=lineup.entries, job=rank_counts_after(launch.job, lineup))
@@ -119,16 +122,6 @@ def _settle(
             return HostSet(lineup, result, facts, names)
         lineup = better
     return HostSet(lineup, None, facts, names)
-
-
-def _welcomed(
-    lineup: HostAssignment, entry: HostEntry, welcome: Callable[[HostEntry], None]
-) -> HostAssignment:
-    try:
-        welcome(entry)
-    except GpulaunchError as error:
-        return replace_host(lineup, entry.name, error.message)
-    return lineup
 
 
 def _condemned(outcome: Outcome, reason: RunFailure) -> tuple[HostFault, ...]:

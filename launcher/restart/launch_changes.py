@@ -24,9 +24,14 @@ def describe_changes(old: Plan, new: Plan, lineup: HostAssignment, job: Job) -> 
     for host, why in lineup.reduced_gpus.items():
         yield f"{host} stays with its other GPUs: {why}"
     yield from _gone_gpus(old, new, lineup)
-    yield from _main_host(old, new)
+    before, now = old.nodes[0].host, new.nodes[0].host
+    if before != now:
+        yield f"main host {before} -> {now}: rank 0 runs on it"
     yield from _world(old, new, job)
-    yield from _precision(old, new)
+    precision, other = old.precision.mixed_precision, new.precision.mixed_precision
+    if precision != other:
+        why = new.precision.reasons[0].text if new.precision.reasons else "the hosts are others"
+        yield f"mixed precision {precision} -> {other}: {why}"
 
 
 def _gone_gpus(old: Plan, new: Plan, lineup: HostAssignment) -> Iterator[str]:
@@ -37,12 +42,6 @@ def _gone_gpus(old: Plan, new: Plan, lineup: HostAssignment) -> Iterator[str]:
             known = node.host in now and node.host not in lineup.reduced_gpus
             if known and slot.gpu_uuid and slot.gpu_uuid not in now[node.host]:
                 yield f"{node.host} no longer uses GPU {slot.gpu_index} ({slot.gpu_uuid})"
-
-
-def _main_host(old: Plan, new: Plan) -> Iterator[str]:
-    before, now = old.nodes[0].host, new.nodes[0].host
-    if before != now:
-        yield f"main host {before} -> {now}: rank 0 runs on it"
 
 
 def _world(old: Plan, new: Plan, job: Job) -> Iterator[str]:
@@ -61,10 +60,3 @@ def _world(old: Plan, new: Plan, job: Job) -> Iterator[str]:
         f"effective batch size {each * old.world_size} -> {each * new.world_size} ({parts} x world size),"
         " unless the script divides a fixed one by its ranks"
     )
-
-
-def _precision(old: Plan, new: Plan) -> Iterator[str]:
-    before, now = old.precision.mixed_precision, new.precision.mixed_precision
-    if before != now:
-        why = new.precision.reasons[0].text if new.precision.reasons else "the hosts are others"
-        yield f"mixed precision {before} -> {now}: {why}"

@@ -241,7 +241,9 @@ class RestartLoop(Closing):
         """Note a start that is over."""
         self._before = dict(self._kernel_logs)
         known = self._history
-        record = build_start_record(outcome, self._logs_of(outcome), known.resumed_from, known.changes)
+        on_main = outcome.run_dirs.get(outcome.plan.nodes[0].host, "")
+        logs = on_main if self._means.on_host else str(outcome.directory)
+        record = build_start_record(outcome, logs, known.resumed_from, known.changes)
         self._history = replace(
             known, starts=(*known.starts, record), attempts=known.attempts + outcome.attempts
         )
@@ -249,10 +251,6 @@ class RestartLoop(Closing):
     def _note_last(self, record: StartRecord) -> None:
         """Put what is known by now of the last start in its place."""
         self._history = replace(self._history, starts=(*self._history.starts[:-1], record))
-
-    def _logs_of(self, outcome: Outcome) -> str:
-        main = outcome.plan.nodes[0].host
-        return outcome.run_dirs.get(main, "") if self._means.on_host else str(outcome.directory)
 
     def end(self, outcome: Outcome, why: NoRestart) -> Outcome:
         """Return the last outcome with all that came before, and keep it so."""

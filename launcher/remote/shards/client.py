@@ -65,11 +65,13 @@ class Shards(Closing):
 
         Hosts that a shard has not answered for when it ends are errors of their own: ShardEnded.
         """
-        count = len(self._processes)
+        count, access = len(self._processes), self._access
+        width = SHARD_WIDTH if access.width is None else max(1, access.width // count)
         shares = [range(first, len(entries), count) for first in range(count)]
         for index, share in enumerate(shares):
             hosts = tuple((number, entries[number], request_for(entries[number])) for number in share)
-            self._send(index, self._request(hosts, targets))
+            new_keys, can_ask = access.accept_new_host_keys, access.person.can_ask
+            self._send(index, ShardRequest(hosts, access.inventory, width, new_keys, can_ask, targets))
             threading.Thread(target=self._read, args=(index,), daemon=True).start()
         merger = _Merger(entries, on_answer, earlier)
         for index, frame in self._all_frames():
@@ -78,8 +80,7 @@ class Shards(Closing):
             elif isinstance(frame, HostFailure):
                 merger.add_error(frame.number, frame.error)
             elif isinstance(frame, Question):
-                prompts = self._access.person
-                text = prompts.ask(index, frame.lines, frame.question, secret=frame.secret)
+                text = access.person.ask(index, frame.lines, frame.question, secret=frame.secret)
                 self._send(index, QuestionAnswer(text))
             else:
                 self._conclude(index, frame, merger, shares[index])
@@ -98,19 +99,6 @@ class Shards(Closing):
                 merger.add_error(
                     number, ShardEnded(entry.name, f"not known: {reason or 'its shard left it out'}")
                 )
-
-    def _request(
-        self, hosts: tuple[tuple[int, HostEntry, AgentRequest], ...], targets: ProbeTargets | None
-    ) -> ShardRequest:
-        access = self._access
-        return ShardRequest(
-            hosts=hosts,
-            inventory=access.inventory,
-            width=SHARD_WIDTH if access.width is None else max(1, access.width // len(self._processes)),
-            accept_new_host_keys=access.accept_new_host_keys,
-            can_ask=access.person.can_ask,
-            targets=targets,
-        )
 
     def _all_frames(self) -> Iterator[tuple[int, Any]]:
         """Yield the frames of all shards until each has sent its last."""

@@ -12,6 +12,7 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
+from functools import partial
 from itertools import count
 from typing import BinaryIO
 
@@ -70,8 +71,8 @@ def ask_hosts(request: ShardRequest, writer: FrameWriter, person: "_Person") -> 
     """Ask every host of the request, and write what it answers."""
     options = OpenOptions(
         accept_new_host_keys=request.accept_new_host_keys,
-        prompt=person.ask_secret if request.can_ask else None,
-        confirm=person.ask_visibly if request.can_ask else None,
+        prompt=partial(person.ask, (), secret=True) if request.can_ask else None,
+        confirm=partial(person.ask, secret=False) if request.can_ask else None,
     )
     opener, places, asked = build_opener(request.inventory, options), Places(HANDSHAKES), count(1)
 
@@ -129,14 +130,6 @@ class _Person:
         self._answered = threading.Event()
         self._answer: QuestionAnswer | None = None
 
-    def ask_secret(self, question: str) -> str:
-        """See `base.Prompt`."""
-        return self._ask((), question, secret=True)
-
-    def ask_visibly(self, lines: tuple[str, ...], question: str) -> str:
-        """See `base.Confirm`."""
-        return self._ask(lines, question, secret=False)
-
     def listen(self, stdin: BinaryIO) -> None:
         """Take answers until the client is gone, and end with it."""
         while (frame := read_frame(stdin)) is not None:
@@ -146,7 +139,8 @@ class _Person:
         with suppress(OSError):
             os._exit(1)
 
-    def _ask(self, lines: tuple[str, ...], question: str, *, secret: bool) -> str:
+    def ask(self, lines: tuple[str, ...], question: str, *, secret: bool) -> str:
+        """Return what the person types. Raises EOFError where the input has ended."""
         with self._lock:
             self._answered.clear()
             self._writer.write(Question(lines, question, secret))

@@ -79,9 +79,7 @@ def find_directives(path: Path | None, name: str, user: str = "") -> dict[str, l
     that is given must exist. Raises ConfigError, and HostError for a command of a Match that does not end.
     """
     state = _Lookup(name, user)
-    with _reading:  # many threads ask at once, and the first of them reads for all
-        found = _files(expand_home(USER_FILE if path is None else path), path is None)
-    for blocks in found:
+    for blocks in _read_files(path):
         _apply(blocks, state)
     return state.values
 
@@ -98,9 +96,12 @@ def list_host_names(path: Path | None) -> Iterator[str]:
 
 
 def _host_lines(path: Path | None) -> list[ConfigLine]:
-    with _reading:
-        found = _files(expand_home(USER_FILE if path is None else path), path is None)
-    return [block.head for blocks in found for block in blocks if block.head.key == "host"]
+    return [block.head for blocks in _read_files(path) for block in blocks if block.head.key == "host"]
+
+
+def _read_files(path: Path | None) -> tuple[tuple[_Block, ...], ...]:
+    with _reading:  # many threads ask at once, and the first of them reads for all
+        return _files(expand_home(USER_FILE if path is None else path), path is None)
 
 
 @lru_cache(maxsize=4)
