@@ -130,14 +130,13 @@ def await_in_place(event: threading.Event, limit_s: float, awaited: Awaited) -> 
         return event.wait(limit_s)
     wait = Wait(awaited, places)
     deadline = time.monotonic() + limit_s
-    came = event.wait(max(0.0, min(wait.long_from, deadline) - time.monotonic()))
-    if not came:
-        with _released(wait, places):
-            came = event.wait(max(0.0, deadline - time.monotonic()))
-            if came:
-                wait.note_answer()
-        return came
-    wait.note_answer()
+    if event.wait(max(0.0, min(wait.long_from, deadline) - time.monotonic())):
+        wait.note_answer()
+        return True
+    with _released(wait, places):
+        came = event.wait(max(0.0, deadline - time.monotonic()))
+        if came:
+            wait.note_answer()
     return came
 
 

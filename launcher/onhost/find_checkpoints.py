@@ -106,12 +106,8 @@ def list_files(path: str) -> List[str]:
 def read_change_time(path: str) -> float:
     """Return the time of the last write to a checkpoint, 0 when it is gone."""
     try:
-        return max(
-            [
-                os.stat(path).st_mtime,
-                *(os.stat(os.path.join(path, f)).st_mtime for f in list_files(path) if f),
-            ]
-        )
+        files = (os.path.join(path, name) for name in list_files(path) if name)
+        return max(os.stat(each).st_mtime for each in (path, *files))
     except OSError:
         return 0.0
 

@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 from .answer import print_answer
+from .procfs import read_text
 
 MAX_INTERPRETERS = 60
 PARALLEL = 4
@@ -79,18 +80,10 @@ def shows_gpus(root: str = "/") -> bool:
     traces = ("dev/nvidia[0-9]*", "proc/driver/nvidia/gpus/*", "usr/lib/wsl/lib/libcuda.so*")
     if any(glob.glob(os.path.join(root, trace)) for trace in traces):
         return True
-    devices = glob.glob(os.path.join(root, "sys/bus/pci/devices/*"))
+    cards = glob.glob(os.path.join(root, "sys/bus/pci/devices/*"))
     return any(
-        _read(path + "/vendor") == "0x10de" and _read(path + "/class")[:4] == "0x03" for path in devices
+        read_text(card + "/vendor") == "0x10de" and read_text(card + "/class")[:4] == "0x03" for card in cards
     )
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="ascii") as stream:
-            return stream.read().strip()
-    except (OSError, ValueError):
-        return ""
 
 
 def list_candidates(also: Sequence[str] = ()) -> Iterator[str]:

@@ -49,21 +49,12 @@ def handles_signal(pid: int, number: int) -> bool:
 def list_living_ranks(run_dir: str) -> dict[int, int]:
     """Return {rank: pid} of the live ranks."""
     found = {}
-    for line in read_lines(os.path.join(run_dir, EVENTS)):
-        event = parse_event(line)
-        if event.get("event") == "rank":
-            with contextlib.suppress(*MALFORMED):
-                found[int(event["rank"])] = (int(event["pid"]), int(event["ticks"]))
+    with contextlib.suppress(OSError), open(os.path.join(run_dir, EVENTS), "rb") as file:
+        for event in map(parse_event, file):
+            if event.get("event") == "rank":
+                with contextlib.suppress(*MALFORMED):
+                    found[int(event["rank"])] = (int(event["pid"]), int(event["ticks"]))
     return {rank: pid for rank, (pid, ticks) in sorted(found.items()) if is_alive(read_stat(pid), ticks)}
-
-
-def read_lines(path: str) -> list[bytes]:
-    """Return the lines of a file, none if it does not exist."""
-    try:
-        with open(path, "rb") as file:
-            return file.read().splitlines()
-    except OSError:
-        return []
 
 
 def list_python_tree(pid: int) -> list[int]:

@@ -31,7 +31,7 @@ import stat
 import time
 from typing import Any
 
-from .files import read_age, read_json
+from .files import RESERVE, read_age, read_json
 from .node import (
     HEARTBEAT_LOST_S,
     MAX_TWINS,
@@ -61,6 +61,9 @@ STACKS = "stacks.py"
 HEARTBEAT = "heartbeat"
 NEXT, DECIDED, ROOM = "next.json", "decided.json", "decided.room"
 CLIENT_PACK = "client.pack"
+PROGRAMS = ("rank.py", "guard.py", "start_launcher.py", GAUGE, STACKS, CLIENT_PACK)
+INTERNAL_FILES = (*PROGRAMS, LIFELINE, CLIENT, RESERVE, ROOM, HEARTBEAT, RECENT, RECENT_BEFORE)
+"""Not useful on any other host."""
 MARK = "@%s"
 SILLY = (".nfs", ".fuse_hidden")  # names that NFS and FUSE give to files deleted while open
 

@@ -8,40 +8,12 @@ import stat
 import time
 from typing import Any, Iterable, Iterator
 
-from ..files import CHUNK, RESERVE, read_json, write_all
+from ..files import CHUNK, read_json, write_all
 from ..protocol import encode_frame, send_header
-from ..run_dir import (
-    CLIENT,
-    CLIENT_PACK,
-    GAUGE,
-    HEARTBEAT,
-    LIFELINE,
-    RECENT,
-    RECENT_BEFORE,
-    ROOM,
-    SPEC,
-    STACKS,
-    read_state,
-)
+from ..run_dir import INTERNAL_FILES, SPEC, read_state
 from ._fetch_paths import OUTPUT, find_chosen, run_places
 from ._logs import GROWING, is_cut_at
 
-INTERNAL_FILES = (
-    "rank.py",
-    "guard.py",
-    "start_launcher.py",
-    GAUGE,
-    STACKS,
-    LIFELINE,
-    CLIENT,
-    CLIENT_PACK,
-    RESERVE,
-    ROOM,
-    HEARTBEAT,
-    RECENT,
-    RECENT_BEFORE,
-)
-"""Not useful on any other host."""
 BEAT_S = 5.0  # the other side gives up after a minute without a byte
 
 
