@@ -67,8 +67,8 @@ def fanout(
             if event is None:
                 continue
             index, result = event
-            if isinstance(result, _WorkerError):
-                raise result.error
+            if isinstance(result, BaseException) and not isinstance(result, GpulaunchError):
+                raise result
             results[index] = result
             if on_done is not None:
                 on_done(todo[index], result)
@@ -82,20 +82,13 @@ def fanout(
     return [results[index] for index in range(len(todo))]
 
 
-class _WorkerError:
-    """An exception that no host is to blame for."""
-
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
-
-
 class _Crew(Generic[Item, Value]):
     """The threads of one fan-out: as many as there are places, and one for each that is in a long wait."""
 
     def __init__(
         self, function: Callable[[Item], Value], todo: list[Item], width: int, *, defers: bool
     ) -> None:
-        self.done: queue.SimpleQueue[tuple[int, Value | GpulaunchError | _WorkerError] | None]
+        self.done: queue.SimpleQueue[tuple[int, Value | BaseException] | None]
         self.done = queue.SimpleQueue()  # None: there is something for a thread
         self.stopped = threading.Event()
         self._pending: queue.SimpleQueue[tuple[int, Item]] = queue.SimpleQueue()
@@ -169,7 +162,7 @@ class _Crew(Generic[Item, Value]):
             if taken is None:
                 return False
             index, item, deferral = taken
-            result: Value | GpulaunchError | _WorkerError
+            result: Value | BaseException
             try:
                 with nullcontext() if deferral is None else deferral.activate():
                     result = self._function(item)
@@ -180,7 +173,7 @@ class _Crew(Generic[Item, Value]):
                 is_short = isinstance(error, DescriptorsExhausted) or is_exhausted(error)
                 if is_short and self._put_back(index, item):
                     return False
-                result = error.without_frames() if isinstance(error, GpulaunchError) else _WorkerError(error)
+                result = error.without_frames() if isinstance(error, GpulaunchError) else error
             with self._lock:
                 self._open -= 1
             self.done.put((index, result))

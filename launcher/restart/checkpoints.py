@@ -23,6 +23,7 @@ from preflight.job import Job
 _NAME = "the search for checkpoints"
 ANSWER_S = 120.0  # a directory of many shards on a slow file system takes its time
 _SLACK_S = 1.0
+_SHARE = "let `output` be on a file system that all hosts share"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,16 +136,12 @@ def choose_checkpoint(
             notes.append(f"{each.path} on {main} {each.why}: not used")
         elif lacking and (chosen is None or whole.index(each) < whole.index(chosen)):
             notes.append(f"{each.path} is not whole on {', '.join(lacking)}: not used")
-    if chosen is not None:
-        return CheckpointChoice(chosen, tuple(notes))
-    if whole:
-        return CheckpointChoice(None, tuple(notes), _elsewhere(whole[0], main, others, there))
-    if main_is_new:
-        why = f"{main} sees no checkpoint of this run, and the host that rank 0 was on is gone"
-        return CheckpointChoice(
-            None, tuple(notes), f"{why}; let `output` be on a file system that all hosts share"
-        )
-    return CheckpointChoice(None, tuple(notes))
+    refused = ""
+    if chosen is None and whole:
+        refused = _elsewhere(whole[0], main, others, there)
+    elif chosen is None and main_is_new:
+        refused = f"{main} sees no checkpoint of this run, and the host that rank 0 was on is gone; {_SHARE}"
+    return CheckpointChoice(chosen, tuple(notes), refused)
 
 
 def _elsewhere(
@@ -152,8 +149,8 @@ def _elsewhere(
 ) -> str:
     lacking = ", ".join(host for host in others if last.path not in there[host])
     return (
-        f"{last.path} is on {main} and not on {lacking}, whose ranks could not load it; let `output` be on a"
-        " file system that all hosts share, or say `checkpoint_on: main` if only rank 0 loads it"
+        f"{last.path} is on {main} and not on {lacking}, whose ranks could not load it; {_SHARE}, or say"
+        " `checkpoint_on: main` if only rank 0 loads it"
     )
 
 
@@ -215,9 +212,8 @@ def find_stop_checkpoint(
     main = launch.entries[:1]
     patterns = spec.checkpoints if spec is not None else CHECKPOINTS
     try:
-        found = list_checkpoints(main, launch.job, patterns, launch.connections.borrow, age_s=age_s)[
-            main[0].name
-        ]
+        borrow = launch.connections.borrow
+        (found,) = list_checkpoints(main, launch.job, patterns, borrow, age_s=age_s).values()
     except GpulaunchError as error:
         return StopCheckpoint(known=False, why=error.message)
     newest = next((each for each in found if each.complete), None)

@@ -53,10 +53,7 @@ class SafeCaller:
             return
         torch = self._training.torch
         try:
-            if torch.is_grad_enabled():
-                with torch.no_grad():
-                    look(*args)
-            else:
+            with torch.no_grad() if torch.is_grad_enabled() else contextlib.nullcontext():
                 look(*args)
         except Exception as error:
             self._off.add(check)

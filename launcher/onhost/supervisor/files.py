@@ -36,13 +36,14 @@ def write_file(path: str, data: str, *, lasts: bool = True) -> None:
         raise
 
 
-def write_over(path: str, data: str) -> None:
-    """Replace the content of an unread file in its own blocks, as on a full disk. Raises OSError."""
+def write_over(path: str, data: str, *, lasts: bool = True) -> None:
+    """Replace a file's content in its own blocks, as on a full disk; `lasts`: as above. Raises OSError."""
     fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         write_all(fd, data.encode())
         os.ftruncate(fd, len(data.encode()))
-        os.fsync(fd)
+        if lasts:
+            os.fsync(fd)
     finally:
         os.close(fd)
 
@@ -80,11 +81,7 @@ def write_time(path: str) -> None:
     try:
         write_file(path, now, lasts=False)
     except OSError:
-        fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            os.pwrite(fd, now.encode(), 0)
-        finally:
-            os.close(fd)
+        write_over(path, now, lasts=False)
 
 
 def read_age(path: str) -> float | None:
