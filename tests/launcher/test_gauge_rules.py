@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from launcher.onhost.gauge.io_activity import IoActivity
 from launcher.onhost.gauge.liveness import IdleTimer, explain_activity
+from launcher.onhost.gauge.ranks import IoActivity
 
 IDLE = {"busy": 0, "memory_busy": 0, "memory_mib": 9000, "power_w": 35.0, "power_limit_w": 350.0}
 TRAINS = {**IDLE, "busy": 97, "memory_busy": 55, "power_w": 290.0}

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .io_activity import IoActivity
+from .ranks import IoActivity
 
 IDLE_BUSY = 5  # percent: a GPU below this does nothing of note
 SPIN_BUSY = 95  # percent: a kernel that waits for other ranks runs all the time,

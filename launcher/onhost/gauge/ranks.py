@@ -1,15 +1,39 @@
-"""Process trees of the ranks, and the resource usage of each rank with all its descendants."""
+"""Process trees of the ranks, and the resource usage and work of each rank with all its descendants."""
 
 import os
 import time
+from typing import Iterable
 
-from ..procfs import ProcStat, is_alive, list_pids, map_children, read_stats
-from .io_activity import IoActivity
+from ..procfs import ProcStat, is_alive, list_pids, map_children, read_proc, read_stats
 
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 SCAN_SHARE = 0.001  # of a core, for scans for new processes: a crowded host is scanned less often
 AFRESH_S = 300.0  # after this a pid that was not a rank's may belong to another process
+
+
+class IoActivity:
+    """I/O and run-queue wait by rank since the last sample; a rank's processes count together."""
+
+    def __init__(self) -> None:
+        self.io: dict[str, int] = {}  # bytes read and written
+        self.starved: dict[str, float] = {}  # percent of the time in which it was runnable without a CPU
+        self._moved: dict[int, int] = {}  # by pid
+        self._queued: dict[int, int] = {}  # by pid: ns
+
+    def sample(self, rank_of: dict[int, int], ranks: Iterable[int], elapsed: float) -> None:
+        """Sample these processes of these ranks."""
+        moved_before, self._moved = self._moved, {}
+        queued_before, self._queued = self._queued, {}
+        self.io = {str(rank): 0 for rank in ranks}
+        self.starved = {str(rank): 0.0 for rank in ranks}
+        for pid, number in rank_of.items():
+            rank = str(number)
+            moved, queued = sum_words(pid, "io", 1, 3), sum_words(pid, "schedstat", 1)  # rchar and wchar; ns
+            self._moved[pid], self._queued[pid] = moved, queued
+            self.io[rank] += max(0, moved - moved_before.get(pid, moved))
+            waited = max(0, queued - queued_before.get(pid, queued))
+            self.starved[rank] += 100.0 * waited / 1e9 / elapsed
 
 
 class RankSampler:
@@ -42,6 +66,15 @@ class RankSampler:
         self._seen = set(used)
         self.activity.sample(rank_of, used, elapsed)
         return found
+
+
+def sum_words(pid: int, name: str, *places: int) -> int:
+    """Return the sum of some words of a process's file in /proc, 0 where that is not readable."""
+    try:
+        words = read_proc(pid, name).split()
+        return sum(int(words[at]) for at in places)
+    except (OSError, IndexError, ValueError):
+        return 0
 
 
 def count_ticks(process: ProcStat, before: tuple[int, int] | None, elapsed: float) -> int:

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import stat
+from contextlib import suppress
 from typing import Iterable, NamedTuple
 
 from .errors import SyncRefused
@@ -44,11 +45,13 @@ class TargetState:
 
     def identity(self, path: str) -> str:
         """Return the content of a path: "f" + SHA-256, "l" + target, "d", "?" for others, "" for nothing."""
-        try:
-            found = self.directory.stat(path.split("/"))
-        except NotADirectoryError:
-            return ""
+        found = self._stat(path)
         return "" if found is None else self._identity(path, found)
+
+    def _stat(self, path: str) -> os.stat_result | None:
+        with suppress(NotADirectoryError):
+            return self.directory.stat(path.split("/"))
+        return None
 
     def _identity(self, path: str, found: os.stat_result) -> str:
         parts = path.split("/")
@@ -71,10 +74,7 @@ class TargetState:
         It is as it was staged on `device`: it has the time `written_ns` of the staged
         content, and the clock, at `now_ns`, has gone on since. Times in whole seconds prove nothing.
         """
-        try:
-            found = self.directory.stat(entry.path.split("/"))
-        except NotADirectoryError:
-            return
+        found = self._stat(entry.path)
         if found is None or not stat.S_ISREG(found.st_mode) or found.st_dev != device:
             return
         times = found.st_mtime_ns, found.st_ctime_ns
