@@ -14,7 +14,6 @@ from launcher.follow.phases import END
 from launcher.launch.launch import CheckedLaunch
 from launcher.launch.request import LaunchRequest
 from launcher.remote import rpc
-from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.fanout import fanout
 from launcher.text import one_line
 from preflight.frozen import dataclass
@@ -63,30 +62,24 @@ CheckpointsByHost = Mapping[str, Sequence[Checkpoint]]
 
 
 def list_checkpoints(
-    entries: Sequence[HostEntry],
-    job: Job,
-    patterns: Sequence[str],
-    opener: OpenConnection,
-    *,
-    age_s: float,
-    run_dirs: Mapping[str, str] | None = None,
+    launch: LaunchRequest, patterns: Sequence[str], *, age_s: float, run_dirs: Mapping[str, str] | None = None
 ) -> dict[str, tuple[Checkpoint, ...]]:
-    """Return the checkpoints on each host, last first. Raises HostError.
+    """Return the checkpoints on each host of a launch, last first. Raises HostError.
 
     Those that were written in the last `age_s`, or on the host since the start that has this run directory.
     """
 
     def one(entry: HostEntry) -> tuple[Checkpoint, ...]:
         since = {"age_s": age_s, "run_dir": (run_dirs or {}).get(entry.name, "")}
-        request = {"base": checkpoint_dir(entry, job), "patterns": list(patterns), **since}
-        with opener(entry) as connection:
+        request = {"base": checkpoint_dir(entry, launch.job), "patterns": list(patterns), **since}
+        with launch.connections.borrow(entry) as connection:
             answer = rpc.run_program(
                 connection, entry.python, "find_checkpoints", request, name=_NAME, timeout_s=ANSWER_S
             )
         return parse_checkpoints(answer, entry.name)
 
     found: dict[str, tuple[Checkpoint, ...]] = {}
-    for entry, result in zip(entries, fanout(one, entries), strict=True):
+    for entry, result in zip(launch.entries, fanout(one, launch.entries), strict=True):
         if isinstance(result, GpulaunchError):
             raise result
         found[entry.name] = result
@@ -189,7 +182,7 @@ def resume_after_requeue(
     launch = prepared.launch
     writers = launch.entries if spec.checkpoint_on == "every" else launch.entries[:1]
     age_s = time.time() - began
-    seen = list_checkpoints(writers, launch.job, spec.checkpoints, launch.connections.borrow, age_s=age_s)
+    seen = list_checkpoints(replace(launch, entries=writers), spec.checkpoints, age_s=age_s)
     chosen = choose_checkpoint(seen, launch.entries[0].name, spec)
     for note in chosen.render_notes(verbose=verbose):
         say(note)
@@ -209,11 +202,10 @@ def find_stop_checkpoint(
     """Return the last whole checkpoint since a stop began; `ended_at` is the end by time.monotonic()."""
     stopping_s = sum(phase.seconds for phase in outcome.measurements.phases if phase.name == END)
     age_s = stopping_s + time.monotonic() - ended_at + _SLACK_S
-    main = launch.entries[:1]
+    main = replace(launch, entries=launch.entries[:1])
     patterns = spec.checkpoints if spec is not None else CHECKPOINTS
     try:
-        borrow = launch.connections.borrow
-        (found,) = list_checkpoints(main, launch.job, patterns, borrow, age_s=age_s).values()
+        (found,) = list_checkpoints(main, patterns, age_s=age_s).values()
     except GpulaunchError as error:
         return StopCheckpoint(known=False, why=error.message)
     newest = next((each for each in found if each.complete), None)

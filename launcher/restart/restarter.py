@@ -335,13 +335,13 @@ class RestartLoop(Closing):
         self, launch: LaunchRequest, outcome: Outcome, reason: RunFailure
     ) -> "Checkpoint | NoRestart | None":
         """Return what the next start continues from, None for the start; note how far this one came."""
-        spec, job = self._means.options, self._job
-        main = launch.entries[0].name
+        spec, main = self._means.options, launch.entries[0].name
         writers = launch.entries if spec.resume_args and spec.checkpoint_on == "every" else launch.entries[:1]
         age_s = read_boot_time() - self._began
-        first, borrow = self._history.starts[0].run_id, launch.connections.borrow
+        first = self._history.starts[0].run_id
         dirs = {host: f"{posixpath.dirname(path)}/{first}" for host, path in outcome.run_dirs.items()}
-        seen = list_checkpoints(writers, job, spec.checkpoints, borrow, age_s=age_s, run_dirs=dirs)
+        asked = replace(launch, entries=writers)
+        seen = list_checkpoints(asked, spec.checkpoints, age_s=age_s, run_dirs=dirs)
         main_is_new = outcome.plan.nodes[0].host not in {entry.name for entry in launch.entries}
         chosen = choose_checkpoint(seen, main, spec, main_is_new=main_is_new)
         for note in chosen.render_notes(verbose=self._means.verbose):

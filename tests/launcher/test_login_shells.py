@@ -13,8 +13,10 @@ import pytest
 from launcher.cleanup.clean import CleanOptions, _reap
 from launcher.config.inventory import HostEntry
 from launcher.errors import AgentProtocolError, AgentTimedOut, HostError, LoginShellDisabled
+from launcher.launch.request import LaunchRequest
 from launcher.remote import agent
 from launcher.remote.agent import AgentRequest, query_agent
+from launcher.remote.connection_pool import ConnectionPool
 from launcher.remote.reachability import probe_targets
 from launcher.restart import checkpoints
 from launcher.runs import request
@@ -101,7 +103,9 @@ def test_every_program_answers_through_every_login_shell(
         assert probe_targets(connection, sys.executable, [("127.0.0.1", port)]) == (True,)
     (found,) = interpreters.list_interpreters((ENTRY,), opener, width=1)
     assert not isinstance(found, Exception)
-    assert checkpoints.list_checkpoints((ENTRY,), Job(), ("checkpoint-*",), opener, age_s=1.0) == {HOST: ()}
+    launch = LaunchRequest(entries=(ENTRY,), job=Job(), connections=ConnectionPool(opener))
+    assert checkpoints.list_checkpoints(launch, ("checkpoint-*",), age_s=1.0) == {HOST: ()}
+    launch.connections.close()
     with SyncClient(sshd.open(), sys.executable) as receiver:
         assert receiver.begin(str(noisy / "project"), "a1") == str(noisy / "project")
         assert receiver.list_seen(["a1", "b2"]) == {"a1"}
@@ -174,13 +178,14 @@ def test_an_account_that_runs_no_programs_is_told_as_such(
         assert isinstance(found, Exception)
         raise found
 
+    launch = LaunchRequest(entries=(ENTRY,), job=Job(), connections=ConnectionPool(opener))
     ways: list[Callable[[], object]] = [
         lambda: query_agent(connection, sys.executable, AgentRequest(HOST)),
         lambda: request.send_request(connection, sys.executable, {"mode": "list"}),
         lambda: _reap(connection, sys.executable, (), CleanOptions()),
         lambda: probe_targets(connection, sys.executable, [("127.0.0.1", 1)]),
         environments_there,
-        lambda: checkpoints.list_checkpoints((ENTRY,), Job(), ("c",), opener, age_s=1.0),
+        lambda: checkpoints.list_checkpoints(launch, ("c",), age_s=1.0),
         lambda: SyncClient(sshd.open(), sys.executable).begin("~/project", "a1"),
     ]
     for way in ways:
