@@ -226,7 +226,10 @@ def test_a_job_is_submitted_on_a_login_node_with_its_tree(cluster: Cluster, tmp_
     project = client.home / "project"
     project.mkdir()
     (project / "job.py").write_text(ENDS)
-    (project / "job.yaml").write_text("script: job.py\ngpus: none\nguard: 'off'\nslurm: {nodes: 2}\n")
+    (project / "job.yaml").write_text(
+        "script: job.py\nengine: accelerate\ngpus: none\nguard: 'off'\nslurm: {nodes: 2}\n"
+    )
+    (project / "hosts.yaml").write_text((cluster.work / "hosts.yaml").read_text())
     argv = client.argv("submit", "-c", "./job.yaml", "--login", "head", "--json")
     done = subprocess.run(argv, env=client.env, cwd=project, capture_output=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
