@@ -81,13 +81,10 @@ def clean_before_launch(
 def _end(
     host: HostLeftovers, approved: tuple[ClassifiedProcess, ...], connections: ConnectionPool
 ) -> CleanResult:
-    request = AgentRequest(host=host.entry.name, ports=_ports(approved), skip=SKIPPED_FACTS)
+    ports = tuple(sorted({port for each in approved for port in each.held.ports}))
+    request = AgentRequest(host=host.entry.name, ports=ports, skip=SKIPPED_FACTS)
     with connections.borrow(host.entry) as connection:
         done = clean_host(connection, host, approved, CleanOptions(), request)
     with suppress(OSError, PathRefused):  # the host's own audit log has it
         write_audit(done, approved, user_state_dir())
     return done
-
-
-def _ports(approved: tuple[ClassifiedProcess, ...]) -> tuple[int, ...]:
-    return tuple(sorted({port for each in approved for port in each.held.ports}))

@@ -68,7 +68,8 @@ def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:
             found = name_left_out(found, read_kept_source(kept[0]), starts)
     open_ended = [path.name for path in kept if not has_end(path)]
     if as_json:
-        root = None if failure is None else _encode_failure(failure)
+        keys = ("host", "rank", "code", "summary")
+        root = None if failure is None else {key: getattr(failure, key) for key in keys}
         also = {"without_end": open_ended, "end": end, "root_cause": root, "exit_code": int(ExitCode.OK)}
         echo_json({**encode_diagnosis(found, read), **also})
         return
@@ -134,7 +135,3 @@ def _read_end(outcome: Mapping[str, Any], ends: Sequence[Mapping[str, Any]]) -> 
     if not isinstance(verdict, str) or not isinstance(why, str):
         return None
     return {"verdict": one_line(verdict, 40), "why": one_line(why, 400)}
-
-
-def _encode_failure(failure: Failure) -> dict[str, Any]:
-    return {"host": failure.host, "rank": failure.rank, "code": failure.code, "summary": failure.summary}

@@ -23,7 +23,8 @@ class DetachPolicy:
         """`at_once`: as soon as all nodes have started; ranks and broken links are not waited for."""
         self._state = state
         self._at_once = at_once
-        self._quiet_s = quiet_s if _expects_world(state) else min(quiet_s, LONE_RANK_TIMEOUT_S)
+        reports = state.plan.world_size > 1 or state.plan.engine == "accelerate"  # a world, or its device
+        self._quiet_s = quiet_s if reports else min(quiet_s, LONE_RANK_TIMEOUT_S)
         self._began = now
         self._introduced: float | None = None
         self._placed: float | None = None
@@ -41,12 +42,13 @@ class DetachPolicy:
         verification = self._state.verification
         if verification.all_reported and self._introduced is None:
             self._introduced = now
-        if verification.devices_verified and self._placed is None:
-            self._placed = now
-        quiet = self._introduced is not None and now - self._introduced > self._quiet_s
-        if not (
-            self._seen_enough(now) if verification.devices_verified else quiet or now - self._began > VERIFY_S
-        ):
+        if verification.devices_verified:  # then the guards are compared, for a while
+            self._placed = now if self._placed is None else self._placed
+            is_done = self._state.ranks_compared or now - self._placed > COMPARE_S
+        else:
+            quiet = self._introduced is not None and now - self._introduced > self._quiet_s
+            is_done = quiet or now - self._began > VERIFY_S
+        if not is_done:
             return "wait"
         self._asked_at = self._asked_last = now
         return "detach"
@@ -58,10 +60,6 @@ class DetachPolicy:
             return "leave"
         self._asked_at = self._asked_last = now
         return "detach"
-
-    def _seen_enough(self, now: float) -> bool:
-        """Return whether the guards have been compared, or this has been waited for long enough."""
-        return self._state.ranks_compared or (self._placed is not None and now - self._placed > COMPARE_S)
 
     def _await_promises(self, now: float, asked_at: float) -> DetachStep:
         silent = set(self._state.hosts) - self._state.nodes.detached
@@ -77,11 +75,6 @@ class DetachPolicy:
 
 def _is_ending(state: RunState) -> bool:
     return bool(state.stopping or state.nodes.refused or state.nodes.lost)
-
-
-def _expects_world(state: RunState) -> bool:
-    """Return whether the ranks are to report a world or, by accelerate, their device."""
-    return state.plan.world_size > 1 or state.plan.engine == "accelerate"
 
 
 class DetachPromise:

@@ -11,7 +11,6 @@ from launcher.remote.agent import gather_facts
 from launcher.remote.connection_pool import OpenConnection
 from launcher.text import count_noun, one_line
 from preflight.checks.finding import Finding, Severity
-from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.frozen import dataclass
 from preflight.job import Job
@@ -46,7 +45,8 @@ def check_node(entry: HostEntry, opener: OpenConnection, ignore: frozenset[str])
     for error in gathered.errors.values():
         raise error
     facts = gathered.facts[entry.name]
-    job = whole_node if _has_gpus(facts) else replace(whole_node, gpus="none")
+    has_gpus = isinstance(facts.pci_gpus, Missing) or facts.pci_gpus or facts.known_gpus
+    job = whole_node if has_gpus else replace(whole_node, gpus="none")
     bad = [
         each for each in evaluate_facts((entry,), gathered, job, options=how).findings if _makes_unfit(each)
     ]
@@ -57,11 +57,6 @@ def check_node(entry: HostEntry, opener: OpenConnection, ignore: frozenset[str])
     subject = f" {first.subject}" if first.subject else ""
     more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
     return NodeHealth(fit=False, line=one_line(f"{first.code}{subject}: {first.message}", _LONGEST) + more)
-
-
-def _has_gpus(facts: HostFacts) -> bool:
-    """Return whether the node has GPUs, as far as its bus or its driver says so."""
-    return isinstance(facts.pci_gpus, Missing) or bool(facts.pci_gpus or facts.known_gpus)
 
 
 def _makes_unfit(finding: Finding) -> bool:

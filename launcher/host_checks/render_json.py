@@ -29,6 +29,7 @@ def build_preflight_document(result: PreflightResult, *, facts: bool = False) ->
     shared = group_alike((name, place) for place, names in enumerate(among) for name in names)
 
     use = result.would_use
+    first_fix = next((error.fix for error in result.errors.values()), "")  # where no launch is possible
 
     def host(name: str) -> dict[str, Any]:
         return {**encode_host(result, name, facts=facts), "shared_findings": list(shared.get(name, ()))}
@@ -39,15 +40,10 @@ def build_preflight_document(result: PreflightResult, *, facts: bool = False) ->
         "seconds": round(result.seconds, 3),
         "hosts": {entry.name: partial(host, entry.name) for entry in result.entries},
         "findings": [encode_merged_finding(each) for each in merged],
-        "would_use": None if use is None else {**encode(use), "fix": use.fix or _first_fix(result)},
+        "would_use": None if use is None else {**encode(use), "fix": use.fix or first_fix},
         "reach": partial(encode, result.reach),
         "not_collected": list(result.not_collected),
     }
-
-
-def _first_fix(result: PreflightResult) -> str:
-    """Return what to do first where no launch is possible, as the text shows it at its finding."""
-    return next((error.fix for error in result.errors.values()), "")
 
 
 def encode_merged_finding(merged: MergedFinding) -> dict[str, Any]:

@@ -70,7 +70,10 @@ def render_outcome(outcome: Outcome) -> Iterator[str]:
         yield format_phases(outcome.measurements.phases)
     yield from render_output_dirs(outcome)
     yield from _not_kept_lines(outcome)
-    verdict = "lost" if cause is not None and _is_loss(outcome, cause) else outcome.verdict
+    verdict: str = outcome.verdict
+    if cause is not None and cause.rank is None and cause.code is None:
+        # Nothing but a supervisor's absence says how the run ended, which `ps` calls lost.
+        verdict = "lost" if cause.host in outcome.cleanup.vanished else verdict
     words = verdict if cause is not None or not outcome.why else f"{verdict}: {outcome.why}"
     yield f"{words} (exit code {outcome.exit_code}) after {outcome.seconds:.1f} s; logs: {outcome.directory}"
 
@@ -104,11 +107,6 @@ def _cleanup_lines(outcome: Outcome) -> Iterator[str]:
 def _alive_ranks(outcome: Outcome, host: str) -> str:
     ranks = [each.rank for each in outcome.ranks if each.host == host and each.code is None]
     return f"; {name_ranks(ranks)} {'has' if len(ranks) == 1 else 'have'} not ended" if ranks else ""
-
-
-def _is_loss(outcome: Outcome, cause: Failure) -> bool:
-    """Return whether nothing but a supervisor's absence says how the run ended, which `ps` calls lost."""
-    return cause.rank is None and cause.code is None and cause.host in outcome.cleanup.vanished
 
 
 def _detached_lines(outcome: Outcome) -> Iterator[str]:

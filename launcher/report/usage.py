@@ -58,11 +58,8 @@ def _gpu_words(used: RankUsage) -> str:
 def _cpu_words(used: RankUsage) -> str:
     cpu = "not measured" if used.cpu is None else f"{_percent(used.cpu)} of one core"
     least = "at least " if used.rss_is_sampled and used.rss_mib is not None else ""
-    return f"peak memory {least}{_memory(used.rss_mib)}, mean CPU use {cpu}"
-
-
-def _memory(mib: float | None) -> str:
-    return "not measured" if mib is None else format_memory(mib)
+    memory = "not measured" if used.rss_mib is None else format_memory(used.rss_mib)
+    return f"peak memory {least}{memory}, mean CPU use {cpu}"
 
 
 def _extremes(

@@ -24,13 +24,10 @@ def classify_end(end: Mapping[str, Any]) -> RunStatus:
     """Return what a node has come to, by the `exit` of its state.json."""
     if str(end.get("cause")) in _STOPS:
         return "stopped"  # whatever its ranks made of SIGTERM
-    if end.get("why") or _has_failed_rank(end) or end.get("launcher_code"):
+    failed = any(code not in (0, None, -15, -9) for code in (end.get("ranks") or {}).values())
+    if end.get("why") or failed or end.get("launcher_code"):
         return "failed"
     return "finished"
-
-
-def _has_failed_rank(end: Mapping[str, Any]) -> bool:
-    return any(code for code in (end.get("ranks") or {}).values() if code not in (-15, -9))
 
 
 def explain_end(end: Mapping[str, Any]) -> str:

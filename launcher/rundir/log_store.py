@@ -218,7 +218,7 @@ class LogStore:
         """Open a log. Where connections hold the other descriptors, the older half of the files is closed."""
         while True:
             try:
-                return self._open(*key)
+                return open_below(self.directory, _name(*key), os.O_WRONLY | os.O_CREAT)
             except OSError as error:
                 if not self._files or not is_exhausted(error):
                     raise
@@ -227,9 +227,6 @@ class LogStore:
     def _close_oldest(self, count: int) -> None:
         for key in list(self._files)[:count]:
             os.close(self._files.pop(key))
-
-    def _open(self, host: str, log: str) -> int:
-        return open_below(self.directory, _name(host, log), os.O_WRONLY | os.O_CREAT)
 
 
 def run_directory(logs: Path, run_id: str) -> Path:

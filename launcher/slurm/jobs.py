@@ -73,8 +73,9 @@ def read_allocation(environ: Mapping[str, str] = os.environ) -> Allocation:
     """Return our job. Raises BadInput in none, in one that is over, or as one of several tasks of srun."""
     job = environ.get(JOB_ID, "")
     if not job.isdecimal():
+        said = f'"{one_line(job, 40)}", which is not the id of a job' if job else "not set"
         raise BadInput(
-            f"this is not a job of Slurm: SLURM_JOB_ID is {_said(job)}",
+            f"this is not a job of Slurm: SLURM_JOB_ID is {said}",
             "start gpulaunch inside salloc or sbatch, or let it write the job: gpulaunch submit -c NAME",
         )
     _refuse_one_task_of_many(environ)
@@ -105,10 +106,6 @@ def _refuse_one_task_of_many(environ: Mapping[str, str]) -> None:
         f"this is task {task} of the {tasks} that srun has started, and each would take all nodes of the job",
         "leave srun out: gpulaunch starts its own step on all nodes, in a batch script and after salloc",
     )
-
-
-def _said(job: str) -> str:
-    return f'"{one_line(job, 40)}", which is not the id of a job' if job else "not set"
 
 
 def read_job(job: str, environ: Mapping[str, str] = os.environ) -> Allocation:

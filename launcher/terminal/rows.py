@@ -116,7 +116,9 @@ class TerminalRows:
             if token.startswith(b"\x1b[") and _TOKEN.fullmatch(token):
                 self._rise(int(token[2:-1] or 1))
             elif token:
-                self._settle_home(lines)
+                if self._risen:  # it has come up, and is at home: bars above that are done
+                    self._risen = False
+                    self._commit(self._cursor, lines)
                 self._draw_row(token, now, lines)
         return lines
 
@@ -178,12 +180,6 @@ class TerminalRows:
         self._cursor = max(0, self._cursor - count)
         self.current.dirty = self.current.complete = False
         self._risen = True
-
-    def _settle_home(self, lines: list[str]) -> None:
-        """Once it has come up, it is at home: bars above that are done."""
-        if self._risen:
-            self._risen = False
-            self._commit(self._cursor, lines)
 
     def _commit(self, count: int, lines: list[str]) -> None:
         """Make lines of the uppermost rows."""

@@ -38,9 +38,13 @@ class StatusValues:
 def render_status(status: StatusValues, width: int) -> list[list[Span]]:
     """Return the status as rows: of the training, and of what it uses; fields that do not fit go below."""
     phase: list[Span] = [(_BOLD, status.phase), ("", f" {format_clock(status.elapsed_s)}")]
-    parts = [phase, *_pause(status.quiet_s), *_training(status.reading)]
+    parts = [phase]
+    if status.quiet_s is not None:
+        parts.append([(_YELLOW, f"last step {round_duration(status.quiet_s)} ago")])
+    parts += _training(status.reading)
     used = list(_usage(status.usage))
-    (used or parts).extend(_folded(status.folded))
+    if status.folded:
+        (used or parts).append([(_DIM, f"{count_noun(status.folded, 'line')} folded")])
     return [*_flow(parts, width), *_flow(used, width)]
 
 
@@ -53,11 +57,6 @@ def _flow(fields: Sequence[list[Span]], width: int) -> list[list[Span]]:
         else:
             rows.append(list(each))
     return rows
-
-
-def _pause(quiet_s: float | None) -> Iterator[list[Span]]:
-    if quiet_s is not None:
-        yield [(_YELLOW, f"last step {round_duration(quiet_s)} ago")]
 
 
 def _training(reading: ProgressValues) -> Iterator[list[Span]]:
@@ -97,11 +96,6 @@ def _together(kind: str, used: Sequence[_Use]) -> Iterator[list[Span]]:
     if memory:
         name = "GPU memory" if kind == "GPU" else "memory"
         yield _field(name, f"{min(memory) / 1024:.1f}..{format_memory(max(memory))}")
-
-
-def _folded(count: int) -> Iterator[list[Span]]:
-    if count:
-        yield [(_DIM, f"{count_noun(count, 'line')} folded")]
 
 
 def _field(name: str, value: str) -> list[Span]:

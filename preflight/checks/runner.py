@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 MODULES = (
     *("environment", "driver", "cuda", "gpus", "compute_mode", "processes", "ports"),
     *("precision", "network", "limits", "paths", "gpu_faults", "health", "interconnect", "consistency"),
-    *("clocks", "script", "script_args", "deepspeed", "fsdp", "deep"),
+    *("script", "script_args", "deepspeed", "deep"),
 )
 """The modules of this package that hold checks; a module of new checks is one more row."""
 _NAMES = tuple(f"{__package__}.{name}" for name in MODULES)
