@@ -9,7 +9,6 @@ from itertools import pairwise, takewhile
 from preflight import regex as re
 from preflight.smi_reports.csv_dialects import normalize_csv
 from preflight.smi_reports.gpustat import JSON as GPUSTAT_JSON
-from preflight.smi_reports.screens import draw_screens
 from preflight.smi_reports.wrapped_lines import join_pieces, unwrap_lines
 
 # What terminals and files add, whatever the text.
@@ -21,6 +20,9 @@ _MARKS = (
 )
 _UTF_16 = 3  # of fewer characters than these one is a NUL
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[()][A-Z0-9]|\x1b[=>78]")
+_PLACED = re.compile(r"^[^\n]*\x1b\[\d{1,4}(?:;\d{1,4}H|d)[^\n]*", re.MULTILINE)
+"""Programs such as `watch` place the cursor before they end a line: what they drew is no line."""
+SCREEN = "(a screen that a program drew)"
 _INVISIBLE = re.compile("[\u200b-\u200f\u2060\ufeff]")
 _PANE = "\u2502"  # what tmux draws between two panes
 _LEAST_SPLIT = 0.9  # share of the lines that have it, or another mark of every line
@@ -118,7 +120,7 @@ def decode_text(data: bytes) -> str:
 
 def clean_text(text: str) -> str:
     """Return a text without colours, quotes of JSON, tags of web pages and line ends of other systems."""
-    text = _INVISIBLE.sub("", _ANSI.sub("", draw_screens(_without_nuls(text))))
+    text = _INVISIBLE.sub("", _ANSI.sub("", _PLACED.sub(SCREEN, _without_nuls(text))))
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u00a0", " ")
     if ("=3D" in text and "=\n" in text) or _SOFT_BREAK.search(text):
         text = quopri.decodestring(text.encode()).decode("utf-8", "replace").replace("\u00a0", " ")
