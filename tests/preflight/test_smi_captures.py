@@ -328,16 +328,6 @@ def test_a_report_of_torch_names_gpus_and_driver() -> None:
     assert [gpu.name for gpu in gpus("GPU models and configuration: GPU 0: NVIDIA L4\n")] == ["NVIDIA L4"]
 
 
-def test_the_kernels_own_information_names_gpus() -> None:
-    text = "".join(
-        f"Model: \t\t NVIDIA A30\nIRQ:   \t\t 18\nGPU UUID: \t {uuid}\nBus Location: \t 0000:{bus}:00.0\n"
-        for uuid, bus in ((_ID.format(2), "41"), ("GPU-????????-????", "07"))
-    )
-    first, second = gpus(text)
-    assert (first.pci_bus_id, second.uuid) == ("0000:07:00.0", _ID.format(2))
-    assert isinstance(first.uuid, Missing)
-
-
 def test_a_corrupted_inforom_below_a_table_is_reported() -> None:
     log = parse_smi(_TABLE + "WARNING: infoROM is corrupted at gpu 0000:C1:00.0\n", "host").kernel_log
     assert not isinstance(log, Missing)
