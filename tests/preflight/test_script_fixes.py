@@ -150,7 +150,11 @@ FIXES: dict[str, tuple[str, str, str]] = {
         "model, optimizer = fabric.setup(model, optimizer)",
     ),
     "P139": ("losses_added_with_graphs", "total_loss += loss", "total_loss += loss.item()"),
-    "P142": ("optimizer_of_the_teacher", "SGD(teacher", "SGD(student"),
+    "P142": (
+        "optimizer_before_a_new_head",
+        "optimizer = torch.optim.Adam(model.fc.parameters(), lr=1e-3)\nmodel.fc = torch.nn.Linear(2048, 20)",
+        "model.fc = torch.nn.Linear(2048, 20)\noptimizer = torch.optim.Adam(model.fc.parameters(), lr=1e-3)",
+    ),
     "P143": ("bce_loss_in_autocast", "BCELoss()", "BCEWithLogitsLoss()"),
     "P144": ("scaler_of_bf16", "torch.bfloat16", "torch.float16"),
     "V305": ("precision_that_lightning_refuses", '"fp16"', '"16-mixed"'),
