@@ -9,8 +9,8 @@ from preflight.script.interpreter.assignments import insert_item, put_back
 from preflight.script.interpreter.config_files import load_config
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.interpreter.operators import format_text, join_text
 from preflight.script.interpreter.rank_values import pick_key
-from preflight.script.interpreter.string_formats import format_text, join_text
 from preflight.script.interpreter.values import (
     NONE,
     UNKNOWN,

@@ -12,7 +12,7 @@ from preflight.script.interpreter.branches import is_of_several, read_choice, re
 from preflight.script.interpreter.contexts import NO_SYNC
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.string_formats import join_parts
+from preflight.script.interpreter.operators import join_parts
 from preflight.script.interpreter.values import (
     MAX_ALTERNATIVES,
     NONE,

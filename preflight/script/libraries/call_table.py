@@ -64,7 +64,6 @@ from preflight.script.libraries import (
     record_classes,
     services,
     stdlib,
-    threads_and_processes,
 )
 from preflight.script.libraries.casts import EACH, get_modules
 from preflight.script.libraries.command_lines import FLAGS, read_flag
@@ -97,8 +96,7 @@ _DTYPES = {
 }
 _MODULES = (
     *(stdlib, command_lines, environment, builtin_functions, record_classes, devices, pytorch, huggingface),
-    *(lightning, distributed, collectives, files, data_loaders, engines, optimizer_steps),
-    *(threads_and_processes, services),
+    *(lightning, distributed, collectives, files, data_loaders, engines, optimizer_steps, services),
 )
 """Where one name has several models, the last one counts."""
 

@@ -7,8 +7,8 @@ from preflight.script.interpreter.assignments import set_attribute
 from preflight.script.interpreter.attributes import get_attribute, map_fields
 from preflight.script.interpreter.calls import call_value
 from preflight.script.interpreter.classes import instantiate
+from preflight.script.interpreter.decorators import open_config_store, store_config
 from preflight.script.interpreter.events import Call
-from preflight.script.interpreter.hydra_config import open_config_store, store_config
 from preflight.script.interpreter.interpreter import CallModel, ConstructorModel, Interpreter, MethodModel
 from preflight.script.interpreter.values import (
     NONE,
