@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import click
 
 from launcher.config.host_access_args import complete_commands, complete_run_commands
 from launcher.errors import ConfirmationRequired, GpulaunchError
+from launcher.local.atomic_write import write_atomic
 from launcher.terminal.cell_width import StyledLine
-from launcher.terminal.output import echo, echo_json
+from launcher.terminal.output import echo, echo_json, echo_text
 from launcher.text import sanitize
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -69,3 +71,12 @@ def encode_unreachable(errors: Mapping[str, GpulaunchError], words: Sequence[str
 def confirm(question: str, *, err: bool = False) -> bool:
     """Ask the person; no is the answer of who only presses Enter. `err` asks on stderr."""
     return click.confirm(sanitize(question, keep_lines=False), err=err)
+
+
+def leave_page(page: str, target: Path) -> None:
+    """Print an HTML page where the target is -, else write it and say how large it is."""
+    if str(target) == "-":
+        echo_text(page)
+        return
+    write_atomic(target, page)
+    echo(f"{target}: {len(page.encode()) / 1024:.0f} KiB", err=True)

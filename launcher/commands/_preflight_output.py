@@ -3,7 +3,7 @@
 import json
 import time
 
-from launcher.commands._html_page import leave_page
+from launcher.commands._answer import leave_page
 from launcher.commands._preflight_options import PreflightCommandOptions
 from launcher.commands._preflight_report import render_todays_report
 from launcher.host_checks.answers import encode_preflight_summary

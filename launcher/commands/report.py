@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from launcher.commands._html_page import leave_page
+from launcher.commands._answer import leave_page
 from launcher.commands._param_types import LocalPathParam, logs_option
 from launcher.commands._run_options import run_argument
 from launcher.errors import BadInput

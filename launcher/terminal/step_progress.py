@@ -99,7 +99,8 @@ class ProgressParser:
                 reading = replace(reading, step=int(largest[1]), steps=int(largest[2]))
                 reading = _with_pace_of(largest.string, reading)
             if found[0][3] != "?":
-                return replace(reading, eta_s=_seconds(found[0]))
+                hours, minutes, seconds = (int(each or 0) for each in found[0].group(4, 5, 6))
+                return replace(reading, eta_s=hours * 3600.0 + minutes * 60.0 + seconds)
         if (
             reading is not self._reading
             or reading.step is None
@@ -176,7 +177,3 @@ def _newer(old: ProgressValues, new: ProgressValues) -> ProgressValues:
     names = ("step", "steps", "loss", "norm", "learning_rate")
     kept = {name: getattr(old, name) for name in names if getattr(new, name) is None}
     return replace(new, **kept, rate=rate)
-
-
-def _seconds(match: re.Match[str]) -> float:
-    return int(match[4] or 0) * 3600.0 + int(match[5]) * 60.0 + int(match[6])

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from launcher.cleanup.clean import parse_kill_results
+from launcher.commands.stacks import request_stacks
 from launcher.errors import AgentProtocolError, GpulaunchError, HostError
 from launcher.follow.events import (
     Disconnected,
@@ -48,7 +49,6 @@ from launcher.runs.fetch import FileReceiver, _receive
 from launcher.runs.merged_runs import merge_node_runs
 from launcher.runs.render import encode_runs, render_runs
 from launcher.runs.request import request_state, send_request
-from launcher.runs.stacks import request_stacks
 from launcher.runs.stop import stop_run
 from launcher.scaffold.interpreters import parse_environments
 from launcher.sync.host import SyncClient as SyncReceiver
