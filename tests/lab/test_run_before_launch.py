@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import torchless
 from tests.lab.client import Client
 from tests.lab.hosts import Lab, LabHost
 from tests.lab.leftovers import COMPUTE, ROOT, alive, orphan
@@ -18,9 +19,11 @@ pytestmark = pytest.mark.lab
 def client(tmp_path: Path) -> Iterator[Client]:
     with Lab.up("titan", tmp_path / "lab", profiles=["2xl40s-exclusive"]) as lab:
         client = Client(lab, tmp_path / "home")
-        client.write({"titan": {"workdir": "/root"}})
+        python = lab.hosts[0].put(f"/usr/local/bin/{torchless.NAME}", torchless.WRAPPER, mode=0o755)
+        client.write({"titan": {"workdir": "/root", "python": python}})
         (client.home / "train.py").write_text("print('begun', flush=True)\n")
         job = {"script": "train.py", "send_script": True, "gpus": "all", "precision": "no"}
+        job["engine"] = "accelerate"
         (client.home / "job.yaml").write_text(json.dumps(job))
         yield client
 
