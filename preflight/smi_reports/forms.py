@@ -32,10 +32,16 @@ from preflight.smi_reports.nvitop import HEAD as NVITOP
 from preflight.smi_reports.nvitop import parse_nvitop
 from preflight.smi_reports.qtext import parse_q
 from preflight.smi_reports.query_csv import parse_csv
-from preflight.smi_reports.repeated_recordings import find_latest, keep_processes, list_gpus, split_at
+from preflight.smi_reports.repeated_recordings import (
+    add_other_groups,
+    find_latest,
+    keep_processes,
+    list_gpus,
+    split_at,
+)
 from preflight.smi_reports.short_outputs import LSPCI, list_tree, parse_lspci
 from preflight.smi_reports.surroundings import ERRORS, close_xml
-from preflight.smi_reports.system_reports import COLLECTED, parse_report
+from preflight.smi_reports.system_reports import COLLECTED, INFORMATION, parse_information, parse_report
 from preflight.smi_reports.table import (
     MAX_GPUS,
     PROCESS_ROW,
@@ -148,6 +154,7 @@ def _q(text: str) -> Facts:
     trees = [parse_q(each) for each in texts]
     place = find_latest(trees, texts)
     asked, tree = _ASKED_GPU.search(text), trees[place]
+    add_other_groups(trees[: place + 1], texts[: place + 1])
     return _counted_facts(tree, text, [*map(int, asked[1].split(","))] if asked else ())
 
 
@@ -365,6 +372,7 @@ FORMS = (
     Form(ERROR_LINE, _error),
     Form(rf"^.{{0,400}}?(?:{NO_PROGRAM}|{OF_CONTAINER})", _error),
     Form(COLLECTED, lambda text: _tree_facts(parse_report(text))),
+    Form(INFORMATION, lambda text: _tree_facts(parse_information(text))),
     Form(TOPOLOGY, lambda text: _tree_facts(parse_topology(text))),
     Form(MONITOR, build_monitor_facts),
     Form(ASKED, build_facts),

@@ -4,10 +4,10 @@ from typing import Any
 
 from preflight import regex as re
 from preflight.probes.nvidia_smi.values import CUT
+from preflight.smi_reports.lost_indent import GPU, is_flat, restore_indent
 
 Tree = dict[str, Any]
 
-_GPU = re.compile(r"GPU ((?:[0-9A-Fa-f]{4}){1,2}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\s*$")
 _GPU_REST = re.compile(
     r"^(?!\s*(?:[\dA-Fa-f]{4}){1,2}:)(?:G?P?U? )?[\dA-Fa-f:]{0,11}:[\dA-Fa-f]{2}()\.\d\s*$"
 )
@@ -49,10 +49,11 @@ def parse_q(text: str) -> Tree:
     Where the text starts within a GPU, what is left of that is the first, and the tree has a key "cut".
     Raises ValueError where the depth of its lines is lost.
     """
-    lines = text.split("\n")
-    if is_flat(lines):
-        raise ValueError("its lines lost the blanks in front of them, which say what belongs to what")
-    width = _cut_width(lines)
+    printed = text.split("\n")
+    lines = restore_indent(text).split("\n") if is_flat(text) else printed
+    # in a flat text a heading below the longest line looks like the rest of its value
+    widest = max(map(len, printed)) if lines is not printed else 0
+    width = _cut_width(printed)
     top: Tree = {"gpu": []}
     by_bus: dict[str, Tree] = {}
     lost = _lost_starts(lines)
@@ -60,7 +61,7 @@ def parse_q(text: str) -> Tree:
     is_lost = False
     above: tuple[Tree, str] | None = None  # where the value of the line above lies
     for at, line in enumerate(lines):
-        gpu = _GPU.match(line) or _GPU_REST.match(line)
+        gpu = GPU.match(line) or _GPU_REST.match(line)
         if gpu or at in lost:
             bus = gpu[1] if gpu else ""
             known = {"@id": bus or CUT}
@@ -76,7 +77,7 @@ def parse_q(text: str) -> Tree:
             above = None
             continue
         indent, key = len(line.expandtabs()) - len(words), _key(label)
-        if not colon and above is not None and indent < _LEAST_INDENT:
+        if not colon and above is not None and (indent < _LEAST_INDENT or len(printed[at - 1]) == widest):
             _mark_open(*above)
         if not colon and indent < _LEAST_INDENT and len(open_at) > 1 and top["gpu"]:
             continue  # the rest of a long value, or what another program printed
@@ -84,7 +85,9 @@ def parse_q(text: str) -> Tree:
         if is_lost:
             continue  # two lines are one, and in which group those below are is not known
         is_last = at + 1 == len(lines)  # the file ends in it: the last of whole lines is empty
-        is_cut = rest.startswith("  ") or len(line) == width or _is_cut(key, rest.strip(), is_last=is_last)
+        is_cut = (
+            rest.startswith("  ") or len(printed[at]) == width or _is_cut(key, rest.strip(), is_last=is_last)
+        )
         value = (CUT if is_cut else rest.strip()) if colon else None
         if indent == 0 and len(open_at) > 1 and top["gpu"]:
             open_at = open_at[:1]  # a line of the top level ends the GPU
@@ -99,19 +102,13 @@ def parse_q(text: str) -> Tree:
     return top
 
 
-def is_flat(lines: list[str]) -> bool:
-    """Whether a `-q` has GPUs and no line with blanks in front of it."""
-    first = next((at for at, line in enumerate(lines) if _GPU.match(line)), None)
-    return first is not None and not any(line[:1] in (" ", "\t") and line.strip() for line in lines[first:])
-
-
 def _lost_starts(lines: list[str]) -> set[int]:
     """Return where the lines of GPUs start whose first one is lost: of fewer than are attached.
 
     In what is read as one GPU a key comes again; a text without their number may start within one.
     """
     said = next(filter(None, map(_ATTACHED.match, lines)), None)
-    shown = {at for at, line in enumerate(lines) if _GPU.match(line) or _GPU_REST.match(line)}
+    shown = {at for at, line in enumerate(lines) if GPU.match(line) or _GPU_REST.match(line)}
     if said is None:
         return {*[at for at in range(min(shown, default=0)) if _WITHIN.match(lines[at])][:1]}
     found, seen = set[int](), {""}

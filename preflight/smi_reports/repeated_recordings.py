@@ -244,6 +244,18 @@ def keep_processes(trees: list[Tree]) -> None:
             gpu["processes"] = {"process_info": named[-1]}
 
 
+def add_other_groups(trees: list[Tree], texts: list[str]) -> None:
+    """Give GPUs of the last recording what earlier ones hold, where `-d` made them hold different groups.
+
+    One that was made much earlier says nothing of memory and processes of the same moment.
+    """
+    for earlier, text in reversed([*zip(trees, texts, strict=True)][:-1]):
+        is_near = _pauses([_moment(text), _moment(texts[-1])])[0] <= _ONE_MOMENT_S
+        for gpu, other in zip(list_gpus(trees[-1]), list_gpus(earlier) if is_near else (), strict=False):
+            if gpu.keys() & other.keys() <= {"@id"}:
+                gpu.update(other)
+
+
 def _listed(gpu: Tree) -> list[Tree] | None:
     group = gpu.get("processes")
     return group.get("process_info") if isinstance(group, dict) else None

@@ -9,6 +9,7 @@ from itertools import pairwise, takewhile
 from preflight import regex as re
 from preflight.smi_reports.csv_dialects import normalize_csv
 from preflight.smi_reports.gpustat import JSON as GPUSTAT_JSON
+from preflight.smi_reports.screens import draw_screens
 from preflight.smi_reports.wrapped_lines import join_pieces, unwrap_lines
 
 # What terminals and files add, whatever the text.
@@ -20,15 +21,13 @@ _MARKS = (
 )
 _UTF_16 = 3  # of fewer characters than these one is a NUL
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[()][A-Z0-9]|\x1b[=>78]")
-_PLACED = re.compile(r"^[^\n]*\x1b\[\d{1,4}(?:;\d{1,4}H|d)[^\n]*", re.MULTILINE)
-"""Programs such as `watch` place the cursor before they end a line."""
-SCREEN = "(a screen that a program drew)"
 _INVISIBLE = re.compile("[\u200b-\u200f\u2060\ufeff]")
 _PANE = "\u2502"  # what tmux draws between two panes
 _LEAST_SPLIT = 0.9  # share of the lines that have it, or another mark of every line
 
-# Mails and tags of hosts.
+# Mails, diffs and tags of hosts.
 _SOFT_BREAK = re.compile(r"^[^\n]{74}[^=\n]=$", re.MULTILINE)  # of quoted-printable, in which mails are sent
+_DIFF = re.compile(r"^--- .*\n\+\+\+ .*\n@@ -1(?:,\d+)? \+1(?:,\d+)? @@.*\n", re.MULTILINE)
 _TAG_OF_HOST = re.compile(r"^((?!GPU|NIC|mlx)[A-Za-z][\w.-]*)\t", re.MULTILINE)  # of `parallel --tag`
 
 # Web pages, Markdown and XML.
@@ -56,6 +55,7 @@ _BOXES = str.maketrans(
     | dict.fromkeys("\u2554\u2557\u255a\u255d\u2560\u2563\u2566\u2569\u256c\u255e\u2561\u256a", "+")
 )
 """Lines of boxes and digits of other scripts, as nvidia-smi prints them."""
+_NO_EDGE = re.compile(r"^( ?)NVIDIA-SMI \d[^\n]*\|$", re.MULTILINE)
 _TABS = re.compile(r" {0,8}\t{1,64}")
 
 # Strings of JSON and Python, and logs that hold them.
@@ -118,7 +118,7 @@ def decode_text(data: bytes) -> str:
 
 def clean_text(text: str) -> str:
     """Return a text without colours, quotes of JSON, tags of web pages and line ends of other systems."""
-    text = _INVISIBLE.sub("", _ANSI.sub("", _PLACED.sub(SCREEN, _without_nuls(text))))
+    text = _INVISIBLE.sub("", _ANSI.sub("", draw_screens(_without_nuls(text))))
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u00a0", " ")
     if ("=3D" in text and "=\n" in text) or _SOFT_BREAK.search(text):
         text = quopri.decodestring(text.encode()).decode("utf-8", "replace").replace("\u00a0", " ")
@@ -128,7 +128,7 @@ def clean_text(text: str) -> str:
         text = html.unescape(text).replace("\u00a0", " ")
     if "</td>" in text.lower():
         text = html.unescape(_ROW_END.sub("\n", _CELL_END.sub("\t", text)))
-    text = normalize_csv(_without_pane(_under_names(text)))
+    text = normalize_csv(_without_pane(_after_diff(_under_names(text))))
     if len(_TAG_OF_HOST.findall(text)) > _LEAST_SPLIT * text.count("\n"):
         text = _TAG_OF_HOST.sub(r"\1: ", text)
     return _unquoted(text)
@@ -161,6 +161,13 @@ def _said(held: object, keys: tuple[str, ...]) -> str:
     return next((value for value in values if isinstance(value, str)), "")
 
 
+def _after_diff(text: str) -> str:
+    """Return the second file of a unified diff that shows it whole, another text as it is."""
+    found = _DIFF.search(text)
+    lines = [] if found is None or text.count("\n@@ ") > 1 else text[found.end() :].split("\n")
+    return "\n".join(line[1:] for line in lines if line[:1] in (" ", "+", "")) if lines else text
+
+
 def _without_nuls(text: str) -> str:
     """Return a text without NULs: many are those of UTF-16, others are where a file has lost a block."""
     if text.count("\0") * _UTF_16 > len(text):
@@ -182,7 +189,7 @@ def _without_pane(text: str) -> str:
 
 def strip_prefixes(text: str) -> str:
     """Return a cleaned text without what quotes, line numbers and collectors put in front of its lines."""
-    text = unwrap_lines(strip_marks(text))
+    text = unwrap_lines(_with_left_edge(strip_marks(text)))
     heads, listings = dict[str, re.Match[str]](), [*_HEAD.finditer(text)]
     for found in listings or _TAGGED_ERROR.finditer(text):
         heads.setdefault(re.sub(r"\d+", "0", found[1]), found)
@@ -212,6 +219,20 @@ def _below(found: "re.Match[str]", text: str, lines: list[str]) -> list[str]:
         if not width or line.startswith(found[1].rstrip()) or len(above) != width
     ]  # without what a terminal wrapped
     return (following if found[1].strip() else _of_indented_block(following, found[1]))[:_NEXT_LINES]
+
+
+def _with_left_edge(text: str) -> str:
+    """Return a text with the one or two columns that a copy of a table lacks at its left."""
+    head = _NO_EDGE.search(text)
+    if head is None:
+        return text
+    lost = 2 - len(head[1])
+    return "\n".join(
+        f"{line[-1]}{line[0] if line[0] in '-=' else ' '}"[:lost] + line
+        if line[-1:] in ("|", "+") and line[0] not in "|+"
+        else line
+        for line in text.split("\n")
+    )
 
 
 def strip_marks(text: str) -> str:

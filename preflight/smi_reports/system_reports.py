@@ -1,8 +1,9 @@
-"""GPUs in reports of others: collect_env of torch, check_env of sglang. Pure."""
+"""GPUs in reports of others: collect_env of torch, check_env of sglang, /proc/driver/nvidia/gpus. Pure."""
 
 from typing import Any
 
 from preflight import regex as re
+from preflight.smi_reports.headerless_csv import UUID
 from preflight.smi_reports.monitors import TOPOLOGY, parse_topology
 from preflight.smi_reports.table import MAKE, MAX_GPUS
 from preflight.smi_reports.truncated_lines import TruncatedLines
@@ -14,11 +15,15 @@ _ALONE = rf"\A(?:\s*GPU \d{{1,2}}: {MAKE} [\w -]+\n)+\s*\Z"  # as -L without UUI
 COLLECTED = (
     rf"^GPU models and configuration *:|{_ALONE}|^(?:{_LINE}\n){{1,64}}GPU [\d,]+ Compute Capability: "
 )
+INFORMATION = rf"^Model:[ \t]+{MAKE}\b.*\n(?:.*\n){{0,4}}(?:IRQ|GPU UUID):"
 _LISTED = re.compile(rf"{_LINE}$", re.MULTILINE)
 _REST = re.compile(r"\n(?!GPU \d|MIG |[A-Z][\w ()]{2,60}:)[ \t]*\S")  # of a name that a terminal wrapped
 _MIG = re.compile(r"\n[ \t]*MIG [\w.]+ +Device")
 
 _DRIVER = re.compile(r"^(?:Nvidia driver version *|CUDA Driver Version): ([\d.]+)", re.MULTILINE)
+_FIELD = re.compile(r"^([A-Z][\w ]+):[ \t]+(\S[^\n]*?)[ \t]*$", re.MULTILINE)
+_UUID = re.compile(rf"{UUID}|.*\?.*", re.IGNORECASE)  # only root sees it, others read `GPU-????????-????-...`
+_PLACES = {"Model": "product_name", "GPU UUID": "uuid", "Bus Location": "@id", "Device Minor": "minor_number"}
 
 
 def parse_report(text: str) -> Tree:
@@ -53,3 +58,16 @@ def parse_report(text: str) -> Tree:
     for at, mode in modes.items():
         gpus[at]["mig_mode"] = mode
     return {"gpu": gpus, **({"driver_version": driver[1]} if driver else {})}
+
+
+def parse_information(text: str) -> Tree:
+    """Return the GPUs of `cat /proc/driver/nvidia/gpus/*/information`, in the order of their buses."""
+    gpus: list[Tree] = []
+    fields = _FIELD.findall(text)
+    is_cut = any(label == "GPU UUID" and not _UUID.fullmatch(value) for label, value in fields)
+    for label, value in fields:
+        if label == "Model":
+            gpus.append({})
+        if label in _PLACES and gpus and "?" not in value:  # only root sees the UUID
+            gpus[-1][_PLACES[label]] = value + "..." * (is_cut and label == "Model")
+    return {"gpu": sorted(gpus, key=lambda gpu: str(gpu.get("@id", "")))[:MAX_GPUS]}

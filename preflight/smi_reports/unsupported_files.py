@@ -3,7 +3,7 @@
 import re
 
 from preflight.errors import BadInput
-from preflight.smi_reports.surroundings import ERRORS, SCREEN
+from preflight.smi_reports.surroundings import ERRORS
 
 OTHER_TABLE = r"^\|[^\S\n]*(?!NVIDIA-SMI\b)(?:[A-Za-z]{2,9}-(?:SMI|ML)|CNMON)\b|\bAIP-Util\b"
 """The head of a table as other makers' programs draw it after nvidia-smi's."""
@@ -44,9 +44,6 @@ _OTHERS = {
         r"^\| (?:GPU ID \| Device Information|Diagnostic +\| Result|Health Monitor Report)"
         r"|^Successfully ran diagnostic"
     ): "is the output of dcgmi",
-    rf"^{re.escape(SCREEN)}$": (
-        "holds the screens of a program that draws, as watch does; save what nvidia-smi itself prints"
-    ),
     r"NVIDIA-SMI [\d.]+ +Driver Version:[^\n]{200}": (
         "is a table of nvidia-smi on one line, whose rows are not whole; paste it again as preformatted text"
     ),

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from itertools import takewhile
 
 from preflight import regex as re
-from preflight.smi_reports.qtext import is_flat
+from preflight.smi_reports.lost_indent import is_flat
+from preflight.smi_reports.pasted_rows import restore_rows
 
 _EDGE = re.compile(r"^\+-{19,}(?:\n-+){0,8}\n-*\+(?=\n\|[^\S\n]*NVIDIA-SMI )", re.MULTILINE)
 _WIDTHS = (56, 79, 89, 91)  # of the upper edge: of drivers to 346, to 530, to 545, and since
@@ -21,10 +22,6 @@ MONITOR = r"^#[^\S\n]*(?:(?:date|time),?[^\S\n]+){0,2}gpu,?[^\S\n]+(?:pwr|pid|sm
 _NAMES = re.compile(r"[a-z\d ]*[a-z][a-z\d ]*")
 _ROW = re.compile(r"\s*(?:\d{8}\s+)?(?:[\d:]{8}\s+)?\d{1,2}\s+(?:\d{1,10}|-)\s")
 _WORD = re.compile(r"[\w.-]{1,20}\s*")
-_GPUSTAT_ROW = re.compile(
-    r"(?<=[^\S\n])(?=\[\d{1,2}\] [^|\n\[\]]{1,80}\|[^|\n]{1,80}\|[^|\n]{0,20} / {1,8}\d{1,12} MB)"
-)
-"""In front of a row of gpustat in a line of others, as a shell joins lines that it splits at blanks."""
 _NARROWEST = 20
 _MOST_PIECES = 20  # of a row of a monitor
 _SHORT = 3  # ends of lines in a text of one piece and its rest
@@ -39,7 +36,7 @@ def unwrap_lines(text: str) -> str:
     monitor = re.search(MONITOR, text, re.MULTILINE | re.IGNORECASE)
     if monitor and "| NVIDIA-SMI " not in text:
         return text[: monitor.start()] + _unwrapped_monitor(text[monitor.start() :])
-    return _unwrapped_table(_GPUSTAT_ROW.sub("\n", text))
+    return _unwrapped_table(restore_rows(text))
 
 
 def _unwrapped_monitor(text: str) -> str:
@@ -81,7 +78,7 @@ def _unwrapped_q(text: str) -> str:
     """A piece has no colon where the others have theirs, and no heading's blanks in front of it."""
     lines = text.split("\n")
     colons = [match.end(1) - match.start() for match in _Q_VALUE.finditer(text)]
-    if max(map(len, lines)) < _NARROWEST or not colons or is_flat(lines):
+    if max(map(len, lines)) < _NARROWEST or not colons or is_flat(text):
         return text  # where nothing is indented a heading looks like a piece
     colon = max(set(colons), key=colons.count)
 

@@ -31,6 +31,15 @@ _LOG_OF_A_GROUP = "".join(
 )
 
 
+def test_logs_of_other_groups_of_values_complete_each_other() -> None:
+    """`nvidia-smi -q -d MEMORY; nvidia-smi -q -d TEMPERATURE`, without prompts between them."""
+    found = gpus(_LOG_OF_A_GROUP)
+    assert [gpu.temperature_c for gpu in found] == [40, 41]
+    assert [gpu.memory.used_mib for gpu in found if not isinstance(gpu.memory, Missing)] == [1, 70000]
+    looped = _LOG_OF_A_GROUP + _LOG_OF_A_GROUP.replace("10:11:1", "10:11:2").replace("41 C", "77 C")
+    assert [gpu.temperature_c for gpu in gpus(looped)] == [40, 77]
+
+
 def test_processes_that_pmon_lists_below_a_log_are_on_its_gpus() -> None:
     found = gpus(f"{_LOG_OF_A_GROUP}{_PMON}    1   555     C    98   python\n")
     listed = [gpu.processes for gpu in found if not isinstance(gpu.processes, Missing)]
@@ -53,6 +62,12 @@ def test_pmon_tells_nothing_of_gpus_whose_numbers_a_log_does_not_hold() -> None:
     log, _, _ = _LOG_OF_A_GROUP.partition("GPU 00000000:2B")
     found = gpus(f"{log}{_PMON}    1   555     C    98   python\n")
     assert all(isinstance(gpu.processes, Missing) for gpu in found)
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_table_whose_copy_lacks_its_left_edge_is_read(lost: int) -> None:
+    cut = "\n".join(line[lost:] for line in _TABLE.split("\n"))
+    assert gpus(cut) == gpus(_TABLE)
 
 
 @pytest.mark.parametrize(

@@ -186,9 +186,11 @@ def test_xml_that_is_not_quite_xml_is_read_whole(text: str) -> None:
     ]
 
 
-def test_a_q_without_its_blanks_is_refused() -> None:
-    with pytest.raises(BadInput, match="lost the blanks in front of them"):
-        gpus("\n".join(line.strip() for line in _Q.split("\n")))
+def test_a_q_without_its_blanks_keeps_its_groups() -> None:
+    flat = gpus("\n".join(line.strip() for line in _Q.split("\n")))
+    assert [(gpu.name, gpu.uuid, gpu.memory, gpu.compute_mode, gpu.processes, gpu.ecc) for gpu in flat] == [
+        (gpu.name, gpu.uuid, gpu.memory, gpu.compute_mode, gpu.processes, gpu.ecc) for gpu in gpus(_Q)
+    ]
 
 
 def test_a_q_of_one_of_several_gpus_has_its_number() -> None:
@@ -326,6 +328,16 @@ def test_a_report_of_torch_names_gpus_and_driver() -> None:
     assert [gpu.name for gpu in gpus_of(facts)] == ["NVIDIA L4", "NVIDIA A40"]
     assert "535.104.05" in str(facts.driver)
     assert [gpu.name for gpu in gpus("GPU models and configuration: GPU 0: NVIDIA L4\n")] == ["NVIDIA L4"]
+
+
+def test_the_kernels_own_information_names_gpus() -> None:
+    text = "".join(
+        f"Model: \t\t NVIDIA A30\nIRQ:   \t\t 18\nGPU UUID: \t {uuid}\nBus Location: \t 0000:{bus}:00.0\n"
+        for uuid, bus in ((_ID.format(2), "41"), ("GPU-????????-????", "07"))
+    )
+    first, second = gpus(text)
+    assert (first.pci_bus_id, second.uuid) == ("0000:07:00.0", _ID.format(2))
+    assert isinstance(first.uuid, Missing)
 
 
 def test_a_corrupted_inforom_below_a_table_is_reported() -> None:

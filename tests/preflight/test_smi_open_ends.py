@@ -144,6 +144,12 @@ def test_the_driver_of_a_report_of_an_environment_may_be_cut_by_a_width(
     assert (None if isinstance(driver, Missing) else driver.version) == version
 
 
+@pytest.mark.parametrize(("width", "name"), [(200, "NVIDIA A100-SXM4-40GB"), (26, "NVIDIA A100-SXM4-40...")])
+def test_a_model_of_the_kernel_may_be_cut_where_a_uuid_is(width: int, name: str) -> None:
+    text = "\n".join(line[:width] for line in _INFORMATION.split("\n"))
+    assert gpus_of(parse_smi(text, "h"))[0].name == name
+
+
 _LIST = f"GPU 0: NVIDIA A100-SXM4-80GB (UUID: {_UUIDS[0]})\n"
 
 

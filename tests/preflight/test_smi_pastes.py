@@ -120,7 +120,7 @@ _LOG_AND_ROTATED_LOG = "".join(
             id="memory as drivers before 319 call it",
         ),
         pytest.param(
-            f"<p>GPU 00000000:01:00.0<br>\n Product Name : A2<br>\n <b>GPU UUID : {_UUID}</b></p>",
+            f"<p>GPU 00000000:01:00.0<br>\nProduct Name : A2<br>\n<strong>GPU UUID : {_UUID}</strong></p>",
             "uuid",
             [_UUID],
             id="bold words of a page",

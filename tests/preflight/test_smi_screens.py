@@ -7,6 +7,7 @@ from preflight.errors import BadInput
 from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
 from preflight.smi_reports import parse_hosts
+from preflight.smi_reports.screens import draw_screens
 from tests.hardware import gpus_of
 from tests.smi_reading import parse_smi
 
@@ -35,9 +36,37 @@ def _watched(table: str, width: int, later: str) -> str:
     )
 
 
-def test_what_watch_drew_is_refused_in_a_line_that_says_so() -> None:
-    with pytest.raises(BadInput, match="holds the screens of a program that draws"):
-        parse_smi(_watched(_TABLE, 80, "\x1b[24;9H57C\x1b[24;30H99"), "h")
+@pytest.mark.parametrize("width", [80, 100])
+def test_the_last_state_of_a_watched_table_is_read(width: int) -> None:
+    row = 3 + (8 * 2 if width == 80 else 8)
+    (gpu,) = gpus_of(parse_smi(_watched(_TABLE, width, f"\x1b[{row};9H57C\x1b[{row};30H99"), "h"))
+    assert (gpu.name, gpu.pci_bus_id, gpu.compute_mode) == ("NVIDIA H200", "0000:00:06.0", "default")
+    assert not isinstance(gpu.memory, Missing)
+    assert (gpu.memory.used_mib, gpu.temperature_c, gpu.power_w) == (3645, 57, 992.0)
+
+
+@pytest.mark.parametrize(
+    ("sent", "lines"),
+    [
+        ("ab\x1b[31mc", "ab\x1b[31mc"),  # colours alone
+        ("\x1b[1;1Habc\x1b[1;2Hx\x1b[2;3Hy", "axc\n  y\n"),
+        ("\x1b[2dab\x1b[1Ac\x1b[1Bd\x1b[2De", "  c\nabed\n"),
+        ("\x1b[1;1Ha-\x1b[3bz\x1b[1;2H\x1b[Kq", "aq\n"),
+        ("\x1b[1;1Habcdef\x1b[1;2H\x1b[2P\x1b[1@\x1b[5G\x1b[1X", "a de\n"),
+        ("\x1b[1;1Hab\r\ncd\x1b[2J\x1b[1;1Hx", "ab\ncd\nx\n"),  # an earlier state
+        ("\x1b[1;1Hab\x1b[1Lcd\x1b[2Je", "ab\ne"),
+        ("\x1b[1;1Hab\x1b[9999d\x1b]0;title\x07c", "ab\n  c\n"),
+        ("ab\ncd\x1b[1;1Hx\x1b[?1049h\x1b[1;1Hy", "ab\ncd\x1b[1;1Hxy\n"),  # below what a shell printed
+        ("\x1b[9;9H" + 1005 * "\n" + "ab\ncd", "ab\ncd\n"),
+    ],
+)
+def test_a_screen_is_what_was_drawn_last(sent: str, lines: str) -> None:
+    assert draw_screens(sent) == lines
+
+
+@pytest.mark.parametrize("sent", ["\x1b[999;1Hx\x1b[?1049h", "\x1b[1;1H\x1b[;x", "\x1b[1;1H\x1b[999@x"])
+def test_a_screen_is_no_larger_than_a_terminal(sent: str) -> None:
+    assert len(draw_screens(sent * 3000)) < 3 * len(sent) * 3000
 
 
 def test_a_line_longer_than_any_value_is_of_no_gpu() -> None:

@@ -143,6 +143,17 @@ def test_a_pid_at_the_width_at_which_all_lines_are_cut_is_no_pid() -> None:
     assert not any(f"pid {pid}" in stated(gpu) for gpu in read(text) for pid in (4, 42, 424, 4243))
 
 
+def test_pieces_of_wrapped_values_are_no_titles_of_hosts() -> None:
+    numbers = iter(range(9))
+    named = re.sub("GPU-\\S+", lambda _: f"GPU-0a1b2c3d-0000-1111-2222-33334444555{next(numbers)}", _Q)
+    flat = "\n".join(line.strip() for line in named.split("\n"))
+    for width in range(50, 90):
+        wrapped = "\n".join(
+            line[at : at + width] for line in flat.split("\n") for at in range(0, max(1, len(line)), width)
+        )
+        assert len(read(wrapped)) == 2
+
+
 def _loop(gpus: int) -> str:
     return "".join(
         f"2026/01/13 09:12:{10 + 5 * round_:02d}.{100 + at}, NVIDIA A40, {10 * round_ + at} MiB, 46068 MiB\n"
