@@ -4,7 +4,8 @@ import ast
 from collections.abc import Iterator
 
 from preflight import regex as re
-from preflight.script.interpreter.branch_conditions import OTHER_RANKS, RANK_0
+from preflight.frozen import dataclass
+from preflight.script.interpreter.branch_conditions import BY_RANK, OTHER_RANKS, RANK_0, asks_rank
 from preflight.script.interpreter.branches import OF_RANKS
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
@@ -13,6 +14,7 @@ from preflight.script.interpreter.values import (
     FALSE,
     NONE,
     TRUE,
+    UNKNOWN,
     Const,
     ExternalName,
     RankValue,
@@ -20,7 +22,7 @@ from preflight.script.interpreter.values import (
     Value,
     list_values,
 )
-from preflight.script.rules.own_measures import get_last_name
+from preflight.script.rules.own_measures import get_last_name, list_stores, list_turn_nodes
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import list_names
 from preflight.script.syntax_trees import walk
@@ -43,27 +45,44 @@ _IN_PLACE = frozenset(
 )
 """Functions of torch that change what they get, and give None, or a handle where they are asynchronous."""
 _ASYNC_AT = 4  # arguments by position with which async_op may be one
+_SUM = ExternalName("torch.distributed.ReduceOp.SUM")
 _OF_HANDLES = re.compile(r"^(?:wait|is_completed|is_success|get_future|result|exception|boxed|unbox)$")
 _WAITS = re.compile(r"synchronize|wait|barrier|coalesc", re.IGNORECASE)
 
 
-@rule("R411", "exchange")
+@dataclass(frozen=True, slots=True)
+class _FirstOf:
+    """Note of the first of what a function sends and receives, by the ranks that come to it."""
+
+    function: int | None
+    ranks: str
+    receives: bool
+
+
+@rule("R411", "exchange", "end")
 def arguments_that_no_exchange_takes(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """An exchange of the ranks gets what it refuses, or what it gives is lost.
 
     all_reduce(), broadcast() and the like of torch change the tensor that they get and give None: `mean =
     dist.all_reduce(loss) / n` stops. With async_op=True they give a handle, and what is read before its
     wait() is not complete yet. gather() and scatter() refuse a list on ranks that neither get nor send it.
+    A running total that each turn adds to and adds up over the ranks counts what came before again.
     `[tensor] * n` is one tensor n times, in which all_gather() leaves the last rank's. A source by the own
     rank, `src=rank`, is another on each rank; one that is not in the group is refused. All ranks
     call new_group() in one order, also those that are not in the group: by the number of calls torch names a
-    group, and the next one of ranks that disagree never meets.
+    group, and the next one of ranks that disagree never meets. Where every rank receives first, none sends.
     Source: torch/distributed/distributed_c10d.py; reproduced on two gloo ranks with torch 2.13.
     """
     if it.target.processes == 1:
         return
+    if event.name == "end":
+        yield from _all_receive(it)
+        return
     call, name = event.call, event.what
     if call is None:
+        return
+    if name in ("send", "recv", "isend", "irecv"):
+        _note_order(it, event)
         return
     apart = not OF_RANKS.isdisjoint(it.contexts)
     if name == "new_group" and apart and call.get("use_local_synchronization", 4) in (None, FALSE):
@@ -81,6 +100,9 @@ def arguments_that_no_exchange_takes(it: Interpreter, event: ScriptEvent) -> Ite
         message = f"{name}() fills one tensor that the list holds again and again"
         fix = "[torch.empty_like(x) for _ in range(world_size)]"
         yield RuleHit(event.place, message, fix, Level.WARNING)
+    if name == "all_reduce" and call.get("op", 1) in (None, _SUM) and _adds_up_again(it, call.node):
+        message = "this adds up in each turn what it has added up in the turns before"
+        yield RuleHit(event.place, message, "all_reduce() behind the loop", Level.WARNING)
     if name in _IN_PLACE and _is_of_torch(it, call.node):
         yield from _lost(it, event)
 
@@ -150,6 +172,22 @@ def _repeats_one(it: Interpreter, call: ast.Call, name: str) -> bool:
     return False
 
 
+def _adds_up_again(it: Interpreter, call: ast.Call) -> bool:
+    """Whether a loop only adds to a tensor that this call changes in each turn."""
+    parts, name = list_turn_nodes(it, call), ast.unparse(call.args[0]) if call.args else ""
+    if not any(type(node) is ast.AugAssign for node in parts):
+        return False  # most
+    adds = [node for _, node in list_stores(parts).get(name, ())]
+    root = name.partition(".")[0]
+    made = [part for part in parts if type(part) is ast.Name and part.id == root]
+    stored = sum(type(part.ctx) is ast.Store for part in made) - (len(adds) if root == name else 0)
+    calls = (node.func for node in parts if type(node) is ast.Call and type(node.func) is ast.Attribute)
+    changed = any(func.attr.endswith("_") and ast.unparse(func.value) == name for func in calls)
+    left = any(type(node) in (ast.Break, ast.Return, ast.Continue) for node in parts)
+    added = [type(node) is ast.AugAssign and type(node.op) is ast.Add for node in adds]
+    return bool(adds) and all(added) and not (stored or changed or left)
+
+
 def _lost(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """Yield where the None that an exchange gives is taken for the result, or its handle is thrown away."""
     call = event.call
@@ -186,3 +224,29 @@ def _takes_result(it: Interpreter, call: ast.Call) -> bool:
     return any(is_result(node.left) or is_result(node.right) for node in it.list_nodes(ast.BinOp)) or any(
         is_result(node.value) and not _OF_HANDLES.search(node.attr) for node in reads
     )
+
+
+def _note_order(it: Interpreter, event: ScriptEvent) -> None:
+    """Note what a function does first, on all ranks or in the branch of some."""
+    function = it.stack[-1] if it.stack else None
+    ranks = next((place for place in reversed(it.contexts) if place in OF_RANKS), "")
+    source = (event.call.get("src", 1) if event.call else None) or UNKNOWN
+    known = [key.ranks for key in it.notes if isinstance(key, _FirstOf) and key.function == function]
+    if (ranks or not known) and ranks not in known and "" not in known:
+        open_tests = any(not ranks or not asks_rank(test) for test in it.tests)
+        receives = event.what == "recv" and not open_tests and bool(ranks or not isinstance(source, Const))
+        it.note(_FirstOf(function, ranks, receives), event.place)
+    it.note((function, event.what[-4:]), event.place)
+
+
+def _all_receive(it: Interpreter) -> Iterator[RuleHit]:
+    """Yield where each rank of a function receives before any of them sends."""
+    firsts = [key for key in it.notes if isinstance(key, _FirstOf)]
+    for key in firsts:
+        if not key.receives or key.ranks == BY_RANK or not it.notes.get((key.function, "send")):
+            continue
+        other = _FirstOf(key.function, OTHER_RANKS if key.ranks == RANK_0 else RANK_0, receives=True)
+        if not key.ranks or (key.ranks == RANK_0 and other in firsts):
+            message = "every rank receives first, so none comes to its send(): each waits for ever"
+            fix = "send() first on one of them, or dist.batch_isend_irecv()"
+            yield RuleHit(it.notes[key][0], message, fix, Level.WARNING)

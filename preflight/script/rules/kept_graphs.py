@@ -1,4 +1,4 @@
-"""Rule P139: graphs that outlive their turn of a loop."""
+"""Rules P139 and P140: graphs that outlive their turn of a loop."""
 
 import ast
 from collections.abc import Iterator, Sequence
@@ -317,3 +317,54 @@ def _bound(item: ast.AST, besides: ast.stmt) -> list[ast.expr]:
     if isinstance(item, ast.Call) and getattr(item.func, "attr", "") in _EMPTIES:
         return [item.func.value] if isinstance(item.func, ast.Attribute) else []
     return []
+
+
+@rule("P140", "forward")
+def state_carried_with_its_graph(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """A recurrent state goes from batch to batch with its graph: `out, h = model(x, h)` without detach().
+
+    The second backward() goes through the first batch again: "Trying to backward through the graph a second
+    time". With retain_graph=True it does so without an error, slower and with more memory at each batch.
+    Source: torch's word_language_model example, repackage_hidden; reproduced with torch 2.13.
+    """
+    call = event.call
+    if call is None or not it.loop_depth or "no_grad" in it.contexts or "backward" not in it.source.text:
+        return
+    for node, name, kept in it.sources.parser.find_by_kind(_carried, it.scope):
+        thing = it.thing(event.ref)
+        if node is call.node and not (thing and _lets_go(it, thing)):
+            place = it.place(kept) if kept is not None else event.place
+            message = f"`{name}` carries the graph of each batch into the next"
+            related = (event.place,) if kept is not None else ()
+            yield RuleHit(
+                place, message, f"{name} = {name}.detach() before each turn", Level.WARNING, related
+            )
+
+
+def _names_through(node: ast.Assign) -> set[str]:
+    """Return the names that a call gets and gives: `h` of `out, h = model(x, h)`."""
+    given = node.value.args if isinstance(node.value, ast.Call) else []
+    names = {part.id for part in given if isinstance(part, ast.Name)}
+    return names & find_names(node.targets) if names else names
+
+
+def _carried(kinds: ByKind) -> list[tuple[ast.Call, str, ast.AST | None]]:
+    """Return the calls that get and give one name, in a loop that calls backward(), with its retain_graph."""
+    found: list[tuple[ast.Call, str, ast.AST | None]] = []
+    chosen = {id(node): names for node in kinds.get(ast.Assign, ()) if (names := _names_through(node))}
+    statements = _in_loops(root_of(kinds)) if chosen else []
+    for node, loop in statements:
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call) or id(node) not in chosen:
+            continue
+        own = [each for each, around in statements if around is loop]
+        for name in chosen[id(node)]:
+            stepped = any(_backwarded(each) for each in own if isinstance(each, (ast.Expr, ast.With, ast.If)))
+            others = [
+                each for each in walk(loop) if each is not node and isinstance(each, (ast.Assign, ast.For))
+            ]
+            again = any(name in {getattr(part, "id", "") for part in _bound(each, node)} for each in others)
+            if not stepped or again or _CUTS.search(ast.unparse(loop)):
+                continue
+            kept = (part for each in own for part in walk(each) if getattr(part, "arg", "") == "retain_graph")
+            found.append((node.value, name, next(kept, None)))
+    return found

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from preflight import regex as re
+from preflight.frozen import dataclass
 from preflight.script.interpreter.branch_conditions import UNCALLED, UNREACHED
 from preflight.script.interpreter.events import OWN_STEP, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
@@ -13,6 +14,7 @@ from preflight.script.interpreter.values import (
     Class,
     Const,
     Dtype,
+    HeapObject,
     Ref,
     Value,
     as_text,
@@ -20,6 +22,7 @@ from preflight.script.interpreter.values import (
 )
 from preflight.script.libraries.casts import list_parts
 from preflight.script.libraries.pytorch import list_trained_models
+from preflight.script.rules.own_names import get_assigned_name
 from preflight.script.rules.registry import Level, RuleHit, rule
 
 _REPLACES = re.compile(r"add_param_group|[\"']params[\"']\] *=")
@@ -27,6 +30,7 @@ _UNFREEZES = re.compile(
     r"(?i)requires_grad_?\b *(?:=|\() *(?!False|=)|unfreeze|setattr\(|_modules\b|lora|adapter|Parameter\("
 )
 """What gives a frozen model parameters to train, or may."""
+_CALLED_ELSEWHERE = re.compile(r"functional_call|make_functional|\bvmap\(|higher\.")
 _OF_ITSELF = re.compile(r"\s*self\.\w+ *[:=]")  # what a class does to its own parts, as it is built
 _NO_WEIGHTS = re.compile(
     r"^torch\.nn\.\w*(?:Loss|LU|Dropout\w*|Identity|Softmax|Tanh|Sigmoid|Pool\w*|Flatten)$"
@@ -38,23 +42,44 @@ _MADE_AFTER = {
 }
 
 
-@rule("P142", *_MADE_AFTER, "step", "scaler step")
+_FORWARDS = "models called"  # each with whether gradients flow, and the file
+
+
+@dataclass(frozen=True, slots=True)
+class _Stepped:
+    """Note of where an optimizer steps in a loop."""
+
+    optimizer: int
+
+
+@rule("P142", *_MADE_AFTER, "forward", "step", "scaler step", "end")
 def steps_of_what_is_not_trained(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """An optimizer holds parameters that the training does not use, or no longer.
 
-    It is made before PEFT adds its adapters, before embeddings are resized or a head is replaced. Nothing
-    raises: the loss does not fall. transformers keeps the parameter of resized embeddings, and makes that of
-    an output layer anew which is not tied to them.
+    It is made before PEFT adds its adapters, before embeddings are resized or a head is replaced; or it is
+    that of another model than the one whose loss is computed. Nothing raises: the loss does not fall.
+    transformers keeps the parameter of resized embeddings, and makes that of an output layer anew which is
+    not tied to them.
     Source: torch.optim keeps the parameters that it is given; transformers/modeling_utils.py; each reproduced
     with torch 2.13 and transformers 5.24.
     """
     if event.name in _MADE_AFTER:
         _note_outdated(it, event)
+    elif event.name == "forward":
+        key = (event.ref or 0, "no_grad" not in it.contexts, event.place.path)
+        seen = it.held_back.setdefault(_FORWARDS, [])
+        if key not in seen:
+            seen.append(key)
+    elif event.name == "end":
+        yield from _of_another_model(it)
     elif event.what != OWN_STEP:
         for item in list_values(event.values.get("optimizer", Ref(event.ref or 0))):
             optimizer = it.thing(item) if isinstance(item, Ref) else None
             if optimizer is None or not isinstance(item, Ref):
                 continue
+            reached = not any(name.startswith((UNCALLED, UNREACHED)) for name in it.contexts)
+            if it.loop_depth and reached and _is_apart(it, item):
+                it.note(_Stepped(item.id), event.place)
             outdated = optimizer.get("outdated")
             if isinstance(outdated, Dtype) and outdated.place and not it.sources.mention(_REPLACES):
                 message, fix = _MADE_AFTER[outdated.name], "make the optimizer after it"
@@ -105,3 +130,85 @@ def _has_place(it: Interpreter, model: Ref, name: str, part: Value | None) -> bo
     cls = it.attr(model, "__class__")
     own = [ast.unparse(info.node) for info in it.mro(cls.key)] if isinstance(cls, Class) else []
     return not own or any(f"self.{name} =" in text for text in own)
+
+
+def _is_apart(it: Interpreter, optimizer: Ref) -> bool:
+    """Whether the models of an optimizer were called without gradients only, or have no name any more."""
+    mine = list_trained_models(it, optimizer)
+    flows = _flows(it)
+    return bool(mine) and all(
+        not _is_used(it, model.id, flows) and (_is_served(it, model) or _is_lost(it, model)) for model in mine
+    )
+
+
+def _flows(it: Interpreter) -> list[int]:
+    return [model for model, flows, _ in it.held_back.get(_FORWARDS, ()) if flows]
+
+
+def _of_another_model(it: Interpreter) -> Iterator[RuleHit]:
+    """Yield optimizers whose models are called without gradients only, beside one that no optimizer has."""
+    optimizers = [
+        (number, thing)
+        for number, thing in it.state.heap.items()
+        if thing.kind == "optimizer" and it.notes.get(_Stepped(number))
+    ]
+    if not optimizers or it.sources.mention(_CALLED_ELSEWHERE):
+        return
+    every = [number for number, thing in it.state.heap.items() if thing.kind == "optimizer"]
+    stepped = {model.id for number in every for model in list_trained_models(it, Ref(number))}
+    known = {number for model in stepped for number in list_parts(it, model)}
+    flows = _flows(it)
+    for number, optimizer in optimizers:
+        places = it.notes.get(_Stepped(number))
+        if not places or any(_is_used(it, model.id, flows) for model in list_trained_models(it, Ref(number))):
+            continue
+        others = [
+            thing
+            for model in flows
+            if model not in known and (thing := it.thing(model)) and _learns(thing)
+            if (model, True, places[0].path) in it.held_back[_FORWARDS]
+            if all(
+                _is_served(it, old) or _has_its_name(it, old, thing)
+                for old in list_trained_models(it, Ref(number))
+            )
+        ]
+        if others and optimizer.place.path == places[0].path:
+            message = "this optimizer steps another model than the one that computes the loss"
+            fix = "the parameters of the model that is trained"
+            yield RuleHit(optimizer.place, message, fix, Level.WARNING, (others[0].place, places[0]))
+
+
+def _is_used(it: Interpreter, model: int, flows: list[int]) -> bool:
+    """Whether a model, a part of it or what holds it is called with gradients."""
+    if model in flows:
+        return True
+    parts = set(list_parts(it, model))
+    return any(number in parts or model in list_parts(it, number) for number in flows)
+
+
+def _learns(thing: HeapObject) -> bool:
+    """Whether a model that is called is one to train, and not a fixed one that a loss goes through."""
+    known = "__class__" in thing.attrs or thing.get("library") != NONE or thing.get("__name__") != NONE
+    return known and thing.get("trainable") == Const("all") and thing.get("only_used", NONE) != TRUE
+
+
+def _is_served(it: Interpreter, model: Ref) -> bool:
+    """Whether a model is called without gradients."""
+    return any(number == model.id and not flows for number, flows, _ in it.held_back.get(_FORWARDS, ()))
+
+
+def _has_its_name(it: Interpreter, old: Ref, new: HeapObject) -> bool:
+    """Whether a model has got the name of an earlier one."""
+    thing = it.thing(old)
+    name = get_assigned_name(it, thing.place) if thing else ""
+    return bool(name) and get_assigned_name(it, new.place) == name
+
+
+def _is_lost(it: Interpreter, model: Ref) -> bool:
+    """Whether no name of the script leads to a model any more."""
+    for names in it.state.frames.values():
+        for value in names.values():
+            for item in list_values(value):
+                if isinstance(item, Ref) and (item.id == model.id or model.id in list_parts(it, item.id)):
+                    return False
+    return True

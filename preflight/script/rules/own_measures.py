@@ -307,6 +307,13 @@ def _stored(node: ast.AST) -> tuple[Sequence[ast.expr], Sequence[ast.expr]]:
     return (), ()
 
 
+def list_turn_nodes(it: Interpreter, call: ast.Call) -> list[ast.AST]:
+    """Return the syntax of the innermost loop around a call of the function that is read."""
+    loops = (node for node in it.list_nodes(ast.For, ast.While) if node.lineno < call.lineno)
+    around = [node for node in loops if call.lineno <= (node.end_lineno or 0)]
+    return it.sources.parser.nodes(max(around, key=lambda node: node.lineno)) if around else []
+
+
 def find_turn_value(node: ast.For) -> list[str]:
     """Return what a loop over data gives each turn, without its number; a range gives all ranks the same."""
     if isinstance(node.iter, ast.Call) and get_last_name(node.iter) in _COUNTS:

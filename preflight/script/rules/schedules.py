@@ -1,4 +1,4 @@
-"""Rule R414: a scheduler that accelerate steps once for each rank."""
+"""Rule R414: a scheduler that accelerate steps once for each rank, or makes more steps than it counts."""
 
 import ast
 from collections.abc import Iterator
@@ -7,8 +7,8 @@ from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import UNCALLED
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import TRUE, as_text
-from preflight.script.rules.own_measures import get_last_name
+from preflight.script.interpreter.values import TRUE, Const, as_text
+from preflight.script.rules.own_measures import get_last_name, list_stores, list_turn_nodes
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import list_names
 from preflight.script.syntax_trees import walk
@@ -31,11 +31,16 @@ def stepped_once_for_each_rank(it: Interpreter, event: ScriptEvent) -> Iterator[
     Its step() makes as many steps as there are ranks: right where num_training_steps comes from the length
     of a loader before prepare(). One that counts epochs, or the steps at which the loop ends, is through
     after 1/N of the training on N GPUs. Nothing raises. With split_batches=True step() makes one.
+    So is one of torch that counts the steps of an optimizer, `len(loader) // accumulate`, and makes its own
+    in each batch, of which several make one step of the optimizer.
     Source: accelerate/scheduler.py, AcceleratedScheduler.step; reproduced with accelerate 1.15.
     """
     scheduler = it.thing(event.ref)
     accelerator = it.thing(scheduler.get("accelerator")) if scheduler is not None else None
     alone = it.target.processes == 1 or UNCALLED in it.contexts
+    if scheduler is not None and accelerator is None and _counts_updates(it, event):
+        message = "this counts the steps of the optimizer, and makes its own in each batch"
+        yield RuleHit(event.place, message, "move it to the step of the optimizer", Level.WARNING)
     if (
         scheduler is None
         or accelerator is None
@@ -58,6 +63,42 @@ def stepped_once_for_each_rank(it: Interpreter, event: ScriptEvent) -> Iterator[
     message = f"this scheduler counts {counts}, and step() of a prepared one makes a step for each rank"
     fix = "leave it out of prepare(), or multiply its steps by accelerator.num_processes"
     yield RuleHit(scheduler.place, message, fix, Level.WARNING, (event.place,))
+
+
+def _counts_updates(it: Interpreter, event: ScriptEvent) -> bool:
+    """Whether what makes a schedule divides by every how many batches an optimizer in the same loop steps."""
+    call = event.call.node if event.call else None
+    find = it.sources.parser.nodes
+    choices = [node for node in list_turn_nodes(it, call) if type(node) is ast.If] if call else []
+    some = [node for node in choices if any(_steps(it, part) for part in find(node))]
+    asked = {name for node in some for name in list_names(walk(node.test))}
+    around = (part for node in choices if call in find(node) for part in walk(node.test))
+    left = any(type(part) is ast.Continue for node in some for part in find(node))
+    if call is None or not some or left or not asked.isdisjoint(list_names(around)):
+        return False
+    rests = [part for node in some for part in _list_makings(it, node.test, ast.Mod)]
+    every = {get_last_name(part.right) for part in rests if it.evaluate(part.right) != Const(1)} - {""}
+    made = _list_makings(it, getattr(call.func, "value", call), ast.FloorDiv, ast.Div) if every else []
+    return any(get_last_name(part.right) in every for part in made)
+
+
+def _steps(it: Interpreter, node: ast.AST) -> bool:
+    func = node.func if type(node) is ast.Call else None
+    if not isinstance(func, ast.Attribute) or func.attr != "step":
+        return False
+    return it.kind(it.evaluate(func.value)) in ("optimizer", "scaler")
+
+
+def _list_makings(it: Interpreter, expr: ast.expr, *ops: type[ast.operator]) -> list[ast.BinOp]:
+    """Return such operations in an expression, and in what its names are given in the file."""
+    stores = it.sources.parser.find(list_stores, it.source.tree)
+    parts, seen = walk(expr), set[str]()
+    for part in parts:  # which grows
+        name = ast.unparse(part) if type(part) in (ast.Name, ast.Attribute) else ""
+        if name in stores and name not in seen:
+            seen.add(name)
+            parts += [inner for value, _ in stores[name] for inner in walk(value)]
+    return [part for part in parts if type(part) is ast.BinOp and type(part.op) in ops]
 
 
 def _counts_ranks(it: Interpreter, given: str) -> bool:

@@ -1,14 +1,29 @@
-"""Rules D209 and D210: tensors that move nowhere, or are on the CPU where NCCL moves them."""
+"""Rules D209, D210 and P145: tensors that move nowhere, or do not fit the weights that they meet."""
 
 import ast
+import sys
 from collections.abc import Iterator
 
 from preflight import regex as re
 from preflight.frozen import dataclass
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import ON_CPU, ExternalName
+from preflight.script.interpreter.values import (
+    FALSE,
+    NONE,
+    ON_CPU,
+    ON_GPU,
+    TRUE,
+    Class,
+    Dtype,
+    ExternalName,
+    HeapObject,
+    Ref,
+    as_text,
+)
+from preflight.script.libraries.casts import list_parts
 from preflight.script.rules.graph_syntax import find_names, is_of_data
+from preflight.script.rules.own_names import get_assigned_name
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import ByKind
 
@@ -18,6 +33,16 @@ _FIRST = frozenset(
 _ELSEWHERE = re.compile(
     r"set_default_(?:device|tensor_type)|\bwith +(?:torch\.)?device\b|DeviceContext|\.data *= "
 )
+_PREPARES = re.compile("prepare")
+_MOVES = re.compile(r"\.(?:to|cuda|type_as)\(|\bdevice=")
+
+
+@dataclass(frozen=True, slots=True)
+class _OnGpu:
+    """Note of where a model is put on a GPU, or taken off."""
+
+    model: int
+    off: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,29 +52,107 @@ class _Backend:
     name: str
 
 
-@rule("D210", "process group", "collective")
-def on_the_cpu_for_nccl(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
-    """A tensor on the CPU goes to a collective of NCCL.
+@rule("D210", "process group", "collective", "cuda", "off gpu", "forward")
+def on_unlike_devices(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """A tensor on the CPU goes to a collective of NCCL or to a model on a GPU, or the reverse.
 
-    NCCL moves memory of GPUs only: "No backend type associated with device type cpu".
-    Source: torch.distributed's table of backends.
+    NCCL moves memory of GPUs only: "No backend type associated with device type cpu". A model stops with
+    "Expected all tensors to be on the same device".
+    Source: torch.distributed's table of backends; torch's documentation of Tensor.to.
     """
     call = event.call
     if event.name == "process group":
         it.note(_Backend(event.what), event.place)
+    elif event.name == "cuda":
+        if event.what == "model" and event.ref is not None:
+            it.note(_OnGpu(event.ref), event.place)
+    elif event.name == "off gpu":
+        it.note(_OnGpu(event.ref or 0, off=True), event.place)
+    elif call is None or it.target.capability is None:
         return
-    if call is None or it.target.capability is None:
+    elif event.name == "collective":
+        sent = call.get("tensor", 0) if event.what in _FIRST else call.get("tensor", 1)
+        if sent is not ON_CPU:
+            return
+        func = it.evaluate(call.node.func)
+        of_torch = isinstance(func, ExternalName) and func.name.startswith("torch.distributed.")
+        backends = {key.name for key in it.notes if isinstance(key, _Backend)}
+        if of_torch and backends == {"nccl"} and not it.tests and not it.sources.mention(_ELSEWHERE):
+            message = "this tensor is on the CPU, and NCCL moves memory of GPUs only"
+            yield RuleHit(
+                event.place, message, 'make it with device="cuda", or on the rank\'s device', Level.ERROR
+            )
+    else:
+        yield from _of_a_model(it, event)
+
+
+def _of_a_model(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    call, thing = event.call, it.thing(event.ref)
+    if call is None or thing is None or event.ref is None or thing.get("wrapped") == TRUE:
         return
-    sent = call.get("tensor", 0) if event.what in _FIRST else call.get("tensor", 1)
-    if sent is not ON_CPU:
+    placed = any(item is ON_CPU or item is ON_GPU for item in (*call.args, *call.kwargs.values()))
+    if not placed or thing.get("inside") == TRUE:
         return
-    func = it.evaluate(call.node.func)
-    of_torch = isinstance(func, ExternalName) and func.name.startswith("torch.distributed.")
-    backends = {key.name for key in it.notes if isinstance(key, _Backend)}
-    if of_torch and backends == {"nccl"} and not it.tests and not it.sources.mention(_ELSEWHERE):
-        message = "this tensor is on the CPU, and NCCL moves memory of GPUs only"
-        fix = 'make it with device="cuda", or on the rank\'s device'
-        yield RuleHit(event.place, message, fix, Level.ERROR)
+    # of what is made within the call it is a toy's: of what has a name the place says more
+    pairs = [*zip(call.node.args, call.args, strict=False)]
+    pairs += [
+        (word.value, call.kwargs[word.arg])
+        for word in call.node.keywords
+        if word.arg and word.arg in call.kwargs
+    ]
+    spread = [call.kwargs["*"]] if "*" in call.kwargs else []
+    given = [value for node, value in pairs if isinstance(node, (ast.Name, ast.Subscript))] + spread
+    moved = _is_on_gpu(it, event.ref)
+    if not any(item is (ON_CPU if moved else ON_GPU) for item in given) or it.sources.mention(_ELSEWHERE):
+        return
+    if moved and not (it.notes.get(_OnGpu(event.ref, off=True)) or _moves_itself(it, thing)):
+        message = "the model is on a GPU, and an argument of this call is on the CPU"
+        yield RuleHit(event.place, message, "make it on the model's device: device=device", Level.WARNING)
+    elif not moved and _stays_on_cpu(it, event.ref, thing):
+        message = "the batch is on a GPU, and the model was never moved from the CPU"
+        yield RuleHit(event.place, message, "model.to(device) before the optimizer is made", Level.WARNING)
+
+
+def _is_on_gpu(it: Interpreter, model: int) -> bool:
+    return bool(it.notes.get(_OnGpu(model)))
+
+
+def _moves_itself(it: Interpreter, thing: HeapObject) -> bool:
+    """Whether the forward() of a class of the script, or one that is not known, may move what it gets."""
+    cls = thing.get("__class__")
+    if not isinstance(cls, Class):
+        return thing.get("touched") == TRUE
+    return any(_MOVES.search(ast.unparse(info.node)) for info in it.mro(cls.key))
+
+
+def _stays_on_cpu(it: Interpreter, model: int, thing: HeapObject) -> bool:
+    """Whether nothing of a script may have put a model on a GPU."""
+    if thing.get("optimized") != TRUE or thing.get("device_map") != NONE:
+        return False
+    if _is_changed_elsewhere(thing) or _moves_itself(it, thing):
+        return False
+    holders = [
+        number
+        for number in list(it.state.heap)
+        if it.kind(Ref(number)) == "model" and model in list_parts(it, number)
+    ]
+    if any(_is_on_gpu(it, number) for number in holders) or len(holders) > 1:
+        return False
+    source, name = it.sources.get(thing.place.path), get_assigned_name(it, thing.place)
+    made = source.lines[thing.place.line - 1] if source else ""
+    own = (
+        rf"\b{re.escape(name.removeprefix('self.'))}\b *(?:\.(?:to|to_empty|cuda)\(|= *\w[\w.]*\()"
+        if name
+        else "(?=)"
+    )
+    again = [found for each in it.sources.files() for found in re.findall(own, each.text)]
+    return bool(name) and "device" not in made and len(again) <= 1 and not it.sources.mention(_PREPARES)
+
+
+def _is_changed_elsewhere(thing: HeapObject) -> bool:
+    """Whether code that was not read, an accelerator, a Trainer or a quantizer has a model."""
+    has = thing.get("touched") == TRUE or thing.get("quantized") not in (FALSE, NONE)
+    return has or isinstance(thing.get("accelerator"), Ref) or "trainer" in thing.attrs
 
 
 _NO_TENSOR = re.compile(
@@ -96,3 +199,87 @@ def _dropped(kinds: ByKind) -> tuple[set[str], set[int]]:
         name for node in kinds.get(ast.keyword, ()) if node.arg is None for name in find_names([node.value])
     }
     return {name for name in names if not _NO_TENSOR.search(name)}, calls
+
+
+_HALVES = re.compile(r"(?:\w+\.)*(?:half|b?float16)")
+_MAY_CAST = re.compile(r"\.(?:half|bfloat16)\(\)|\bto\([^\n]*(?:half|float16)")
+_COMPUTES = re.compile(r"torch\.nn\.(?:Linear|Conv\dd|Sequential|Bilinear|LSTM|GRU)$")
+_OF_LAYERS = re.compile(r"\bnn\.(?:Linear|Conv\dd)\(")
+_CASTS = re.compile(r"\.(?:to|float|half|bfloat16|type|type_as)\(|autocast|dtype|amp\b")
+_BEFORE_MODELS = re.compile(r"forward_pre_hook|\.forward *=")
+
+
+@rule("P145", "forward")
+def half_batch_for_float32_weights(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """A batch is cast to half precision, and goes to a model in float32 without autocast.
+
+    A linear layer or convolution stops: "mat1 and mat2 must have the same dtype, but got Half and Float".
+    Source: torch's documentation of autocast; reproduced with torch 2.13.
+    """
+    parser = it.sources.parser
+    if not parser.make(_may_cast, it.source.text):
+        return
+    casts, stores = parser.find_by_kind(_half_casts, it.nodes[0])
+    call, thing = event.call, it.thing(event.ref)
+    if not casts or call is None or thing is None or not call.node.args or "autocast" in it.contexts:
+        return
+    given: ast.expr | None = call.node.args[0]
+    if isinstance(given, ast.Name):
+        line = call.node.lineno
+        before = [each for each in stores.get(given.id, ()) if each[0] < line]
+        _, until, given = max(before, key=lambda each: each[0], default=(0, 0, None))
+        if until < line:  # in a branch or function that may not be the call's
+            return
+    if id(given) in casts and _stays_in_float32(it, thing):
+        message = "this batch is in half precision, and the model's weights are in float32"
+        fix = 'leave the cast out: with torch.autocast("cuda"): loss = ... computes in half precision'
+        yield RuleHit(event.place, message, fix, Level.WARNING)
+
+
+def _may_cast(text: str) -> bool:
+    return _MAY_CAST.search(text) is not None
+
+
+def _half_casts(kinds: ByKind) -> tuple[set[int], dict[str, list[tuple[int, int, ast.expr]]]]:
+    """Return the calls that cast a tensor to half precision, and what names are given where any does.
+
+    Each with its line, and the last one of the branch or function around it.
+    """
+    casts = set[int]()
+    for node in kinds.get(ast.Call, ()):
+        word = getattr(node.func, "attr", "")
+        given = [*node.args, *(each.value for each in node.keywords)]
+        if word in ("half", "bfloat16") if not given else word == "to" and any(map(_is_half, given)):
+            casts.add(id(node))
+    if any(id(each.value) in casts for each in kinds.get(ast.Expr, ())):  # of a module, in its place
+        casts.clear()
+    owners = [each for kind in (ast.If, ast.FunctionDef) for each in kinds.get(kind, ()) if casts]
+    blocks = [block for each in owners for block in (each.body, getattr(each, "orelse", [])) if block]
+    ends = [(block[0].lineno, block[-1].end_lineno or 0) for block in blocks]
+    stores: dict[str, list[tuple[int, int, ast.expr]]] = {}
+    taken = [(target, each.value) for each in kinds.get(ast.Assign, ()) for target in each.targets]
+    taken += [(each.target, each.iter) for each in kinds.get(ast.For, ())]
+    for target, value in taken if casts else ():
+        line = target.lineno
+        until = min((last for first, last in ends if first <= line <= last), default=sys.maxsize)
+        for part in getattr(target, "elts", [target]):
+            stores.setdefault(getattr(part, "id", ""), []).append((line, until, value))
+    return casts, stores
+
+
+def _is_half(node: ast.expr) -> bool:
+    return _HALVES.fullmatch(ast.unparse(node)) is not None
+
+
+def _stays_in_float32(it: Interpreter, thing: HeapObject) -> bool:
+    """Whether a model is in float32 on all paths, and nothing in it or around it casts what it gets."""
+    if thing.get("dtype") != Dtype("float32") or _is_changed_elsewhere(thing):
+        return False
+    if thing.get("sharded") == TRUE or thing.get("recast") == TRUE:
+        return False
+    classes = [ast.unparse(info.node) for info in it.classes.values()]
+    if any(map(_CASTS.search, classes)) or it.sources.mention(_BEFORE_MODELS):
+        return False
+    if isinstance(cls := thing.get("__class__"), Class):
+        return any(_OF_LAYERS.search(ast.unparse(info.node)) for info in it.mro(cls.key))
+    return _COMPUTES.match(as_text(thing.get("__name__")) or "") is not None

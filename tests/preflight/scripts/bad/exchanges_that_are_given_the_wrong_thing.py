@@ -1,8 +1,27 @@
 # target: capability=8.0 processes=4 args=
-"""What exchanges refuse, what they give, and who makes a group."""
+"""What exchanges refuse, what they give, who makes a group, and who sends first."""
 
 import torch
 import torch.distributed as dist
+
+
+def ring(sent):
+    rank, world = dist.get_rank(), dist.get_world_size()
+    received = torch.empty_like(sent)
+    dist.recv(received, src=(rank - 1) % world)  # expect: R411 warning
+    dist.send(sent, dst=(rank + 1) % world)
+    return received
+
+
+def swap(sent):
+    received = torch.empty_like(sent)
+    if dist.get_rank() == 0:
+        dist.recv(received, src=1)  # expect: R411 warning
+        dist.send(sent, dst=1)
+    else:
+        dist.recv(received, src=0)
+        dist.send(sent, dst=0)
+    return received
 
 
 def group_of(ranks):
@@ -32,6 +51,8 @@ def main():
     generators = dist.new_group([2, 3])
     if rank in (2, 3):
         dist.broadcast(loss, src=0, group=generators)  # expect: R411 warning
+    ring(loss)
+    swap(loss)
     group_of([0, 1])
     start_copy(loss)
 
