@@ -37,11 +37,6 @@ def init_trackers(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     return UNKNOWN
 
 
-def _wandb_init(it: Interpreter, call: Call) -> Value:
-    it.emit(call.event("run", None, "init"))
-    return _start(it, call, service="wandb", what="wandb.init")
-
-
 def _start(it: Interpreter, call: Call, *, service: str, what: str) -> Value:
     """Note a call that starts a run with what the user of the host is logged in with."""
     mode = call.get("mode")
@@ -49,11 +44,6 @@ def _start(it: Interpreter, call: Call, *, service: str, what: str) -> Value:
     own = call.open or not call.kwargs.keys().isdisjoint(_KEYS) or (call.args and service == "comet_ml")
     if online and not own and not _WITHOUT_KEY.search(ast.unparse(call.node)):
         it.emit(call.event("service", None, what, service=Const(service)))
-    return UNKNOWN
-
-
-def _wandb_log(it: Interpreter, call: Call) -> Value:
-    it.emit(call.event("run", None, "log"))
     return UNKNOWN
 
 
@@ -103,8 +93,7 @@ def _all_match(pattern: re.Pattern[str], call: Call) -> bool:
 
 
 CALLS: dict[str, CallModel] = {
-    "wandb.init": _wandb_init,
-    "wandb.log": _wandb_log,
+    "wandb.init": partial(_start, service="wandb", what="wandb.init"),
     "datasets.load_dataset": load_from_hub,
     **{what: partial(_start, service=what.partition(".")[0], what=what) for what in _STARTS},
     **{
