@@ -15,7 +15,7 @@ import pytest
 from launcher.config.config_overrides import Overrides
 from launcher.config.config_search import templates_dir
 from launcher.config.run_config import load_run_config
-from tests.field_notes.ranks import shimmed
+from tests.field_notes.ranks import LIGHT, shimmed
 
 SCRIPT = templates_dir() / "paper_r64.py"
 FIELD_NOTE_FLAGS = (
@@ -119,7 +119,7 @@ def environ() -> dict[str, str]:
     kept = {
         name: value for name, value in os.environ.items() if name not in ("RANK", "LOCAL_RANK", "WORLD_SIZE")
     }
-    kept |= shimmed("no_compiler no_dtensor known_models")
+    kept |= shimmed(f"{LIGHT} known_models")
     return {**kept, "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true", "CUDA_VISIBLE_DEVICES": ""}
 
 

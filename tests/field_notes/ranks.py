@@ -12,6 +12,8 @@ from launcher.remote.program_source import read_program_source
 
 SHIMS = Path(__file__).parents[1] / "shims"
 STOPPED = 86
+LIGHT = "no_compiler no_dtensor quick_end"
+"""What a rank leaves out that compiles and shards nothing, and whose end is not what a test is about."""
 
 
 @dataclass(frozen=True)

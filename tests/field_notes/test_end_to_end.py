@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.field_notes import scripts
-from tests.field_notes.ranks import STOPPED, shimmed
+from tests.field_notes.ranks import LIGHT, STOPPED, shimmed
 from tests.torchless import write_python
 from tests.users import TORCH_BUILD, User
 
@@ -56,7 +56,7 @@ NOTES = {
         guard="G1",
         step=1,
         cause=("Attempting to unscale FP16 gradients", "dtype=torch.float32"),
-        shims=shimmed("cpu_scaler no_compiler no_dtensor known_models"),
+        shims=shimmed(f"cpu_scaler {LIGHT} known_models"),
         args=(MODEL,),
     ),
     "1": Note(
@@ -69,7 +69,7 @@ NOTES = {
         step=1,
         cause=("Attempting to unscale FP16 gradients", "0.weight"),
         gpus="titan-rtx",
-        shims=shimmed("pretended_gpus no_compiler no_dtensor", SHIM_CAPABILITY="7.5"),
+        shims=shimmed(f"pretended_gpus {LIGHT}", SHIM_CAPABILITY="7.5"),
         precision_args={"fp16": ["--fp16"], "bf16": []},
         passed=("--fp16",),
     ),
@@ -82,7 +82,7 @@ NOTES = {
         guard="G1",
         step=1,
         cause=("the weights become NaN in step 1", "lora_A"),
-        shims=shimmed("no_compiler no_dtensor known_models"),
+        shims=shimmed(f"{LIGHT} known_models"),
         args=(MODEL,),
     ),
     "3": Note(
@@ -95,7 +95,7 @@ NOTES = {
         step=1,
         cause=("pure fp16", "the weights become NaN in step 1"),
         gpus="p100",
-        shims=shimmed("pretended_gpus no_compiler no_dtensor", SHIM_CAPABILITY="6.0"),
+        shims=shimmed(f"pretended_gpus {LIGHT}", SHIM_CAPABILITY="6.0"),
     ),
     "4": Note(
         scripts.NOTE_4,
@@ -107,7 +107,7 @@ NOTES = {
         step=8,
         cause=("between step 7 and step 8", "expected dtype float for `end`"),
         gpus="2xl40s",
-        shims=shimmed("pretended_gpus no_compiler no_dtensor", SHIM_CAPABILITY="8.9"),
+        shims=shimmed(f"pretended_gpus {LIGHT}", SHIM_CAPABILITY="8.9"),
         ranks=2,
     ),
 }
@@ -223,9 +223,7 @@ def test_a_codec_on_cuda_0_is_named_and_each_rank_is_shown_its_own_gpu(tmp_path:
     without_torch(user.home)
     (tmp_path / "contexts").mkdir()
     shims = shimmed(
-        "pretended_gpus no_compiler no_dtensor",
-        SHIM_CAPABILITY="8.9",
-        SHIM_EXCLUSIVE=str(tmp_path / "contexts"),
+        f"pretended_gpus {LIGHT}", SHIM_CAPABILITY="8.9", SHIM_EXCLUSIVE=str(tmp_path / "contexts")
     )
     user.write(scripts.NOTE_4_CODEC, {"gpus": "all", "env": shims})
     line = 1 + scripts.NOTE_4_CODEC[: scripts.NOTE_4_CODEC.index("cuda:0")].count("\n")

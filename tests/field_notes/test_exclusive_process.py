@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.field_notes.ranks import shimmed
+from tests.field_notes.ranks import LIGHT, shimmed
 
 pytestmark = pytest.mark.train
 
@@ -65,7 +65,7 @@ class Ranks:
 
 @pytest.fixture(scope="module")
 def process() -> Iterator["subprocess.Popen[str]"]:
-    env = shimmed("pretended_gpus", CUDA_VISIBLE_DEVICES="GPU-a,GPU-b")
+    env = shimmed(f"pretended_gpus {LIGHT}", CUDA_VISIBLE_DEVICES="GPU-a,GPU-b")
     pipe = subprocess.PIPE
     with subprocess.Popen((sys.executable, "-c", RANKS), env=env, text=True, stdin=pipe, stdout=pipe) as one:
         yield one

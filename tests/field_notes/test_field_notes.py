@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from launcher.commands.lint import command as lint_command
 from tests.field_notes import scripts
-from tests.field_notes.ranks import Ended, run_rank
+from tests.field_notes.ranks import LIGHT, Ended, run_rank
 
 pytestmark = pytest.mark.train
 
@@ -67,7 +67,7 @@ def lint(root: Path, script: str) -> list[dict[str, Any]]:
 
 
 def test_note_0_fails_as_its_author_saw(tmp_path: Path, tiny_model: str) -> None:
-    shim = "cpu_scaler no_compiler no_dtensor known_models"
+    shim = f"cpu_scaler {LIGHT} known_models"
     done = run_rank(tmp_path, scripts.NOTE_0, tiny_model, shim=shim, GPULAUNCH_GUARD="warn")
     assert done.code == 1
     # transformers 5 gives Trainer a fused optimizer; clipping unscales first, and that is what raises.
@@ -82,7 +82,7 @@ def test_a_rehearsed_trainer_evaluates_and_saves_once_into_the_scratch(
     late = 'eval_strategy="steps", eval_steps=500, save_strategy="steps", save_steps=500'
     script = scripts.NOTE_0_FIXED.replace('save_strategy="no"', late).replace("max_steps=6", "max_steps=600")
     script = script.replace("train_dataset=data)", "train_dataset=data, eval_dataset=data)")
-    shim = "cpu_scaler no_compiler no_dtensor known_models"
+    shim = f"cpu_scaler {LIGHT} known_models"
     done = run_rank(tmp_path, script, tiny_model, shim=shim, GPULAUNCH_REHEARSE="4")
     assert done.code == 0, done.log[-3000:]
     (measured,) = done.reported("rehearsal")
@@ -99,9 +99,7 @@ def test_a_rehearsed_trainer_evaluates_and_saves_once_into_the_scratch(
 
 
 def test_note_1_fails_without_the_flag_as_with_it(tmp_path: Path) -> None:
-    stop = run_rank(
-        tmp_path, scripts.NOTE_1, shim="cpu_scaler no_compiler no_dtensor", GPULAUNCH_GUARD="stop", **FP16
-    ).stop
+    stop = run_rank(tmp_path, scripts.NOTE_1, shim=f"cpu_scaler {LIGHT}", GPULAUNCH_GUARD="stop", **FP16).stop
     assert (stop["code"], stop["step"]) == ("G1", 1)
     assert stop["parameters"] == ["0.weight", "0.bias", "2.weight", "2.bias"]
 
@@ -110,7 +108,7 @@ def test_note_1_fails_without_the_flag_as_with_it(tmp_path: Path) -> None:
 
 
 def test_note_2_kills_its_weights_in_the_first_step(tmp_path: Path, tiny_model: str) -> None:
-    shim = "no_compiler no_dtensor known_models"
+    shim = f"{LIGHT} known_models"
     done = run_rank(tmp_path, scripts.NOTE_2, tiny_model, shim=shim, GPULAUNCH_GUARD="warn")
     first, second = done.reported("guard")[:2]
     assert (first["code"], first["step"]) == ("G1", 1)
@@ -123,21 +121,19 @@ def test_note_2_kills_its_weights_in_the_first_step(tmp_path: Path, tiny_model: 
 
 
 def test_note_3_with_the_scaler_is_stopped_by_name(tmp_path: Path) -> None:
-    stop = run_rank(
-        tmp_path, scripts.NOTE_3, "--no_check", shim="no_compiler no_dtensor", GPULAUNCH_GUARD="stop"
-    ).stop
+    stop = run_rank(tmp_path, scripts.NOTE_3, "--no_check", shim=LIGHT, GPULAUNCH_GUARD="stop").stop
     assert stop["code"] == "G1"
     assert "GradScaler" in stop["message"]
 
 
 def test_note_3_its_own_remedy_trains_to_nan(tmp_path: Path) -> None:
-    assert math.isnan(losses(run_rank(tmp_path, scripts.NOTE_3, shim="no_compiler no_dtensor"))[-1])
+    assert math.isnan(losses(run_rank(tmp_path, scripts.NOTE_3, shim=LIGHT))[-1])
 
 
 def test_note_3_with_float32_parameters_is_proven(tmp_path: Path) -> None:
-    measured = run_rank(
-        tmp_path, scripts.NOTE_3_FIXED, shim="no_compiler no_dtensor", GPULAUNCH_REHEARSE="5"
-    ).reported("rehearsal")[0]
+    measured = run_rank(tmp_path, scripts.NOTE_3_FIXED, shim=LIGHT, GPULAUNCH_REHEARSE="5").reported(
+        "rehearsal"
+    )[0]
     assert measured["complete"]
     assert measured["scaler"]
     assert measured["scale"] >= 1
@@ -149,7 +145,7 @@ def test_note_3_with_float32_parameters_is_proven(tmp_path: Path) -> None:
 
 
 def test_note_4_crashes_in_adam_as_its_author_saw(tmp_path: Path) -> None:
-    done = run_rank(tmp_path, scripts.NOTE_4, shim="no_compiler no_dtensor")
+    done = run_rank(tmp_path, scripts.NOTE_4, shim=LIGHT)
     assert done.code == 1
     assert "expected dtype float for `end` but got dtype c10::BFloat16" in done.log
     assert "_multi_tensor_adam" in done.log
@@ -157,5 +153,5 @@ def test_note_4_crashes_in_adam_as_its_author_saw(tmp_path: Path) -> None:
 
 def test_note_4_is_not_met_by_a_rehearsal_that_is_too_short(tmp_path: Path) -> None:
     """test_end_to_end.py rehearses it for as long as `--rehearse` does."""
-    short = run_rank(tmp_path, scripts.NOTE_4, shim="no_compiler no_dtensor", GPULAUNCH_REHEARSE="5")
+    short = run_rank(tmp_path, scripts.NOTE_4, shim=LIGHT, GPULAUNCH_REHEARSE="5")
     assert short.reported("rehearsal")[0]["complete"]

@@ -14,7 +14,7 @@ from typing import Any
 from launcher.onhost.supervisor.node import name_of
 from launcher.rundir.run_id import make_run_id
 from preflight.probes import claim_files
-from tests.field_notes.ranks import shimmed
+from tests.field_notes.ranks import LIGHT, shimmed
 from tests.lab.fault_client import PORT
 from tests.lab.hosts import Lab, LabHost
 from tests.lab.run_cli import CHECKOUT, PATIENCE_S, Running, write_torchless_inventory
@@ -71,7 +71,7 @@ class Laptop:
         """Start `gpulaunch run`: preflight and accelerate."""
         (self.home / "job.py").write_text(script)
         config = {"script": "job.py", "send_script": True, "gpus": "none", "precision": "no"}
-        config |= {"env": shimmed("no_compiler no_dtensor"), **keys}
+        config |= {"env": shimmed(LIGHT), **keys}
         (self.home / "job.yaml").write_text(json.dumps(config))
         return self.start("run", "-c", "./job.yaml", "--hosts", ",".join(self.names(hosts)), *words)
 

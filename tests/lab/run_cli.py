@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from tests import torchless
-from tests.field_notes.ranks import shimmed
+from tests.field_notes.ranks import LIGHT, shimmed
 from tests.lab.hosts import Lab
 
 CHECKOUT = Path(__file__).parents[2]
@@ -28,7 +28,7 @@ class Cli:
         self.lab = lab
         self.home = home
         self.inventory = lab.inventory_path
-        self.keys: dict[str, object] = {"env": shimmed("no_compiler no_dtensor")}
+        self.keys: dict[str, object] = {"env": shimmed(LIGHT)}
         self.started: list[Running] = []
         ssh = home / ".ssh"
         ssh.mkdir(parents=True)

@@ -13,13 +13,12 @@ from typing import Any
 import pytest
 
 from tests import torchless
-from tests.field_notes.ranks import shimmed
+from tests.field_notes.ranks import LIGHT, shimmed
 from tests.lab import slurm as slurm_lab
 from tests.lab.hosts import Lab
 from tests.lab.slurm import Slurm
 
 CHECKOUT = Path(__file__).parents[2]
-LIGHT = shimmed("no_compiler no_dtensor")
 TRAIN = """
 import os, time, torch
 from accelerate import Accelerator
@@ -77,7 +76,7 @@ class Cluster(Slurm):
         nodes = {node.name: {"python": python} for node in self.nodes}
         (self.work / "hosts.yaml").write_text(json.dumps({"hosts": nodes}))
         (self.work / "real.yaml").write_text(
-            json.dumps({"hosts": {node: {"python": sys.executable, "env": LIGHT} for node in nodes}})
+            json.dumps({"hosts": {node: {"python": sys.executable, "env": shimmed(LIGHT)} for node in nodes}})
         )
         (self.work / "plain.py").write_text(PLAIN)
         (self.work / "train.py").write_text(TRAIN)

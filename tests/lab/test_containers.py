@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.field_notes.ranks import shimmed
+from tests.field_notes.ranks import LIGHT, shimmed
 from tests.lab import containers
 from tests.lab.hosts import Lab
 from tests.lab.run_cli import Cli
@@ -84,7 +84,7 @@ def test_a_launch_in_containers_of_two_hosts_trains_is_stopped_and_leaves_nothin
     (cli.home / "tree").mkdir()
     for name, text in {"sent.txt": "the tree", "job.py": TRAIN}.items():
         (cli.home / "tree" / name).write_text(text)
-    keys = {"sync": {"from": "tree"}, "workdir": "~/job", "env": shimmed("no_compiler no_dtensor")}
+    keys = {"sync": {"from": "tree"}, "workdir": "~/job", "env": shimmed(LIGHT)}
     cli.write("", processes_per_host=1, send_script=False, **keys)
     code, output = cli.run(names, "--detach")
     assert code == 0, output

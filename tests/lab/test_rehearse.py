@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.field_notes.ranks import shimmed
+from tests.field_notes.ranks import LIGHT, shimmed
 from tests.lab.hosts import Lab
 from tests.lab.run_cli import CHECKOUT
 
@@ -36,7 +36,7 @@ def gpulaunch(lab: Lab, home: Path, *words: str) -> subprocess.CompletedProcess[
     (home / ".ssh" / "known_hosts").write_text(lab.known_hosts.read_text())
     (home / "job.py").write_text(TRAIN)
     keys = {"script": "job.py", "send_script": True, "gpus": "none", "precision": "no", "output": "out"}
-    (home / "job.yaml").write_text(json.dumps({**keys, "env": shimmed("no_compiler no_dtensor")}))
+    (home / "job.yaml").write_text(json.dumps({**keys, "env": shimmed(LIGHT)}))
     hosts = ",".join(host.name for host in lab.hosts[:2])
     command, *rest = words
     return subprocess.run(

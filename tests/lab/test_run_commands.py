@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.deepspeed_package import needs_deepspeed, python_path
-from tests.field_notes.ranks import SHIMS, shimmed
+from tests.field_notes.ranks import LIGHT, SHIMS, shimmed
 from tests.lab.hosts import Lab
 from tests.lab.run_cli import Cli
 
 pytestmark = [pytest.mark.lab, pytest.mark.train, pytest.mark.slow]
 
-NO_COMPILER = shimmed("no_compiler")  # with what shards: the file names FSDP
+NO_COMPILER = shimmed("no_compiler quick_end")  # with what shards: the file names FSDP
 SHOW = """
 import os, sys
 told = {name: os.environ.get(name, "") for name in ("RANK", "WORLD_SIZE")}
@@ -137,7 +137,7 @@ def test_a_wrapper_and_an_accelerate_file_run_on_two_hosts(cli: Cli) -> None:
 @needs_deepspeed
 @pytest.mark.timeout(450)
 def test_zero_2_runs_on_two_hosts_and_resumes_through_the_other_engine(cli: Cli) -> None:
-    env = shimmed("no_compiler no_dtensor", DS_ACCELERATOR="cpu", PYTHONPATH=f"{SHIMS}:{python_path()}")
+    env = shimmed(LIGHT, DS_ACCELERATOR="cpu", PYTHONPATH=f"{SHIMS}:{python_path()}")
     filters = "@".join(f"{host.name}:0" for host in cli.lab.hosts[:2])
     line = "zero.py --deepspeed --deepspeed_config ds.json --last"
     output = run(cli, f"deepspeed --include {filters} {line} 2", env=env)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import FreshLab
-from tests.field_notes.ranks import shimmed
+from tests.field_notes.ranks import LIGHT, shimmed
 from tests.lab.fault_runs import RUNS, Laptop, claims, until
 from tests.lab.fault_scripts import EXPECTED, some
 
@@ -111,7 +111,7 @@ def test_a_tree_is_sent_once_and_trained_where_hosts_share_it(laptop: Laptop) ->
         "sync": {"from": "project"},
         "gpus": "none",
     }
-    config |= {"precision": "no", "env": shimmed("no_compiler no_dtensor")}
+    config |= {"precision": "no", "env": shimmed(LIGHT)}
     (laptop.home / "job.yaml").write_text(json.dumps(config))
     first, second = laptop.names()
     code, output = laptop.run("rehearse", "-c", "./job.yaml", "--hosts", f"{first},{second}", "--steps", "4")

@@ -14,7 +14,7 @@ import pytest
 from launcher.config.before_stop_options import BeforeStop
 from launcher.config.run_config import load_run_config
 from launcher.errors import ConfigError
-from tests.field_notes.ranks import SHIMS, shimmed
+from tests.field_notes.ranks import LIGHT, SHIMS, shimmed
 
 ROOT = Path(__file__).parents[2]
 SAVES = """
@@ -45,12 +45,7 @@ def stopped_run(place: Path, before: dict[str, Any], *, save: str, number: int) 
     with subprocess.Popen(
         [sys.executable, "-m", "launcher", "run", "-c", "./job.yaml", "--json"],
         cwd=place,
-        env={
-            **os.environ,
-            "HOME": str(place),
-            **shimmed("no_compiler no_dtensor"),
-            "PYTHONPATH": f"{SHIMS}:{ROOT}",
-        },
+        env={**os.environ, "HOME": str(place), **shimmed(LIGHT), "PYTHONPATH": f"{SHIMS}:{ROOT}"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -12,7 +12,7 @@ from launcher.deep.targets import DeepOptions
 from launcher.exit_codes import ExitCode
 from launcher.report.deep import DeepReport
 from preflight.checks.runner import check_deep
-from tests.field_notes.ranks import shimmed
+from tests.field_notes.ranks import LIGHT, shimmed
 from tests.preflight.deep_runs import deep_run
 from tests.users import MAIN_PORT
 
@@ -24,7 +24,7 @@ WORDS = "the script has run"
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name, value in shimmed("no_compiler no_dtensor").items():
+    for name, value in shimmed(LIGHT).items():
         monkeypatch.setenv(name, value)
     job = {"command": "sh hello.sh", "hosts": ["localhost"], "gpus": "none", "main_port": MAIN_PORT}
     (tmp_path / "job.yaml").write_text(json.dumps(job))

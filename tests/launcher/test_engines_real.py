@@ -20,7 +20,7 @@ from launcher.remote.program_source import read_program_source
 from preflight.facts.host import BindTest, Ports
 from preflight.facts.missing import Missing
 from preflight.job import CommandRequest, Job
-from tests.field_notes.ranks import SHIMS
+from tests.field_notes.ranks import LIGHT, SHIMS
 from tests.hardware import cpu_host
 
 pytestmark = [
@@ -130,7 +130,7 @@ def _start(node: NodePlan, tmp_path: Path, extra_env: dict[str, str]) -> "subpro
     env = _scrubbed({**os.environ, **extra_env}, node.unset)
     env |= {name: value.replace(RUN_DIR, str(run_dir)) for name, value in node.env.items()}
     env["OUT"] = str(tmp_path)
-    env |= {"SHIMS": "no_compiler no_dtensor", "PYTHONPATH": f"{SHIMS}:{env.get('PYTHONPATH', '')}"}
+    env |= {"SHIMS": LIGHT, "PYTHONPATH": f"{SHIMS}:{env.get('PYTHONPATH', '')}"}
     argv = [word.replace(RUN_DIR, str(run_dir)) for word in node.argv]
     return subprocess.Popen(
         argv, env=env, cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT

@@ -11,7 +11,7 @@ import pytest
 
 from launcher.onhost.answer import MARKER
 from launcher.remote.program_source import read_program_source
-from tests.field_notes.ranks import STOPPED, run_rank
+from tests.field_notes.ranks import LIGHT, STOPPED, run_rank
 
 WORKERS = """
 import torch
@@ -62,7 +62,7 @@ if __name__ == "__main__":
 
 @pytest.mark.train
 def test_workers_of_every_kind_live_unwatched(tmp_path: Path) -> None:
-    done = run_rank(tmp_path, WORKERS, shim="no_compiler no_dtensor", GPULAUNCH_GUARD="stop")
+    done = run_rank(tmp_path, WORKERS, shim=LIGHT, GPULAUNCH_GUARD="stop")
     assert done.code == 0, done.log
     assert "DONE" in done.log
     assert not done.reported("guard")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.field_notes.ranks import shimmed
+from tests.field_notes.ranks import LIGHT, shimmed
 from tests.launcher.test_rank import Place
 
 pytestmark = pytest.mark.slow
@@ -140,7 +140,7 @@ def test_torch_and_accelerate_tell_what_they_have_set_up(place: Place) -> None:
     place.write(
         "s.py", "from accelerate import Accelerator; a = Accelerator(mixed_precision='bf16'); print('ok')"
     )
-    code, output = place.rank("s.py", ACCELERATE_USE_CPU="true", **shimmed("no_compiler no_dtensor"))
+    code, output = place.rank("s.py", ACCELERATE_USE_CPU="true", **shimmed(LIGHT))
     assert (code, output[-3:]) == (0, b"ok\n")
     last = place.events("state")[-1]
     assert (last["world_size"], last["world_rank"], last["device"]) == (1, 0, "cpu")

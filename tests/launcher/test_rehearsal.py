@@ -26,7 +26,7 @@ from preflight.decide.script_args import get_option
 from preflight.diagnosis.diagnose import diagnose
 from preflight.facts.json_codec import encode
 from preflight.job import Job, Precision
-from tests.field_notes.ranks import SHIMS
+from tests.field_notes.ranks import LIGHT, SHIMS
 from tests.hardware import l40s, titan
 from tests.launcher.run_plans import NOWHERE, plan
 
@@ -293,7 +293,7 @@ def gpulaunch(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
         env={
             **os.environ,
             "PYTHONPATH": f"{SHIMS}:{ROOT}",
-            "SHIMS": "no_compiler no_dtensor",
+            "SHIMS": LIGHT,
             "XDG_STATE_HOME": str(root / "state"),
             "OMP_NUM_THREADS": "1",
         }

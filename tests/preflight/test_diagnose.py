@@ -16,7 +16,7 @@ from preflight.diagnosis.signatures.table import NOTICES, SEARCHED, SIGNATURES
 from tests.extra_recordings import LOGS as EXTRA_LOGS
 from tests.failures.kinds import KINDS
 from tests.failures.provoke import provoke
-from tests.field_notes.ranks import shimmed
+from tests.field_notes.ranks import LIGHT, shimmed
 from tests.preflight.diagnosis_logs import HITS, LOGS, OTHERS, blocks, messages, near_misses, recorded
 from tests.preflight.transcripts import WRITES_ANEW, changed_transcripts, diagnose_once
 
@@ -145,7 +145,7 @@ def test_a_message_is_known_with_a_traceback_and_alone() -> None:
 @pytest.mark.parametrize("name", ["cut-checkpoint", "rank-1-absent", "signal-11"])
 def test_a_failure_made_now_is_recognised(name: str) -> None:
     kind = next(kind for kind in KINDS if kind.name == name)
-    kind = replace(kind, environ=(*kind.environ, *shimmed("no_compiler no_dtensor").items()))
+    kind = replace(kind, environ=(*kind.environ, *shimmed(LIGHT).items()))
     assert diagnose(provoke(kind)).verdict == kind.slug
 
 

@@ -19,43 +19,47 @@ AFTER = {
     "no_compiler": "torch._compile",
     "no_dtensor": "torch.distributed",
     "pretended_gpus": "torch",
+    "quick_end": "torch",
     "simulated_gpus": "torch",
 }
+LIGHT = ("no_compiler", "no_dtensor", "quick_end")
 
 
 class AfterImport:
-    """Lets the other finders find a module, and changes it once it has been executed."""
+    """Lets the other finders find a module, and has shims change it once it has been executed."""
 
-    def __init__(self, wanted: dict[str, str]) -> None:
-        self.wanted = wanted
+    def __init__(self, shims: list[str]) -> None:
+        self.shims = shims
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        shim = self.wanted.pop(name, None)
-        if shim is None:
+        shims = [shim for shim in self.shims if AFTER[shim] == name]
+        if not shims:
             return None
+        self.shims = [shim for shim in self.shims if shim not in shims]
         for finder in sys.meta_path:
             find = getattr(finder, "find_spec", None)
             spec: ModuleSpec | None = find(name, path, target) if find and finder is not self else None
             if spec is not None:
-                _hook(spec.loader, importlib.import_module(shim).turn_on)
+                _hook(spec.loader, [importlib.import_module(shim).turn_on for shim in shims])
                 return spec
         return None
 
 
-def _hook(loader: Any, turn_on: Callable[[ModuleType], None]) -> None:
+def _hook(loader: Any, changes: list[Callable[[ModuleType], None]]) -> None:
     execute = loader.exec_module
 
     def exec_module(module: ModuleType) -> None:
         execute(module)
-        turn_on(module)
+        for turn_on in changes:
+            turn_on(module)
 
     loader.exec_module = exec_module
 
 
 _shims = os.environ.get("SHIMS", "").split()
 if "accelerate.commands.launch" in sys.orig_argv:
-    _shims = [shim for shim in _shims if shim.startswith("no_")]
+    _shims = [shim for shim in _shims if shim in LIGHT]
 if _shims:
-    sys.meta_path.insert(0, AfterImport({AFTER[shim]: shim for shim in _shims}))
+    sys.meta_path.insert(0, AfterImport(_shims))
