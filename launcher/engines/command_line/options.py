@@ -96,8 +96,9 @@ refused = partial(_row, "refused")  # a row for what gpulaunch cannot honour: na
 def each(
     row: Callable[..., LauncherOption], text: str, *said: str, **more: Any
 ) -> tuple[LauncherOption, ...]:
-    """Return alike rows, `row("--name", *said)` for each name that a text lists."""
-    return tuple(row(name, *said, **more) for name in as_names(text))
+    """Return alike rows, `row("--name", *said)` for each name that a text lists; `--name|-n` has another."""
+    names = (names.split("|") for names in as_names(text))
+    return tuple(row(name, *said, also=" ".join(others), **more) for name, *others in names)
 
 
 FROM_HOSTS = "the hosts are those of --hosts, in its order"

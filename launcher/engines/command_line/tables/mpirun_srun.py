@@ -76,16 +76,32 @@ MPIRUN = Table(
 
 _SRUN_FLAGS = (
     "--quit-on-interrupt --spread-job --reboot --external --interactive --no-shell --bell --no-bell --stepmgr"
-    " --contiguous --use-min-nodes"
+    " --contiguous --use-min-nodes --no-allocate|-Z --overlap|-O --oversubscribe|-s --async|-a"
+    " --preserve-env|-E --hold|-H"
 )
 _OF_JOB = (
     "--gpu-freq --tmp --switches --task-epilog --task-prolog --epilog --prolog --profile --acctg-freq"
     " --deadline --time-min --wckey --cluster-constraint --prefer --uid --gid --mem --mem-per-gpu"
     " --mem-per-cpu --reservation --jobid --bb --bbf --delay-boot --extra --gres-flags --launch-cmd"
     " --launcher-opts --mail-type --mail-user --mcs-label --msg-timeout --segment --wait-for-switch"
+    " --begin|-b --dependency|-d --comment|--quotatype --clusters|-M --licenses|-L --partition|-p --account|-A"
+    " --qos|-q --time|-t --job-name|-J --constraint|-C"
 )
-_SRUN_OPTIONAL = "--compress --get-user-env --priority --send-libs --x11 --bcast-exclude --nice --exclusive"
+_SRUN_OPTIONAL = (
+    "--compress --get-user-env --priority --send-libs --x11 --bcast-exclude --nice --exclusive --immediate|-I"
+)
 """Options of srun about the job and its terminal; a third has a value only behind `=`."""
+
+_CORES = (
+    "--cpus-per-task|-c --core-spec|-S --threads|-T --thread-spec --cpus-per-gpu --cores-per-socket"
+    " --sockets-per-node --threads-per-core"
+)
+_BINDINGS = (
+    "--cpu-bind|--cpu_bind --gpu-bind|--accel-bind --tres-bind --mem-bind --hint --cpu-freq"
+    " --extra-node-info|-B"
+)
+_TASKS = "--ntasks-per-gpu --ntasks-per-core --ntasks-per-socket --ntasks-per-tres"
+_GPUS = "--gpus|-G --gpus-per-node --gres --gpus-per-task --gpus-per-socket --tres-per-task"
 
 _CONTAINER_FIX = "leave it out, and write the container in hosts.yaml"
 _CONTAINER_VALUES = "--container-image --container-mounts --container-name --container-workdir"
@@ -101,74 +117,37 @@ SRUN = Table(
         owned("--nodes", FROM_HOSTS, also="-N", kind="nodes", sets="nodes"),
         owned("--ntasks", FROM_PLAN, also="-n", kind="int", sets="total"),
         owned("--ntasks-per-node", FROM_PLAN, also="--tasks-per-node", kind="int", sets="per_node"),
-        owned("--gpus", FROM_PLAN, also="-G"),
-        *each(
-            owned,
-            "--ntasks-per-gpu --ntasks-per-core --ntasks-per-socket --ntasks-per-tres",
-            FROM_PLAN,
-            kind="int",
-        ),
+        *each(owned, _GPUS, FROM_PLAN),
+        *each(owned, _TASKS, FROM_PLAN, kind="int"),
         owned("--nodelist", FROM_HOSTS, also="-w", kind="host_names", sets="hosts"),
         owned("--exclude", "leave the host out of --hosts", also="-x", kind="host_names", sets="exclude"),
-        owned("--export", _VARIABLE, kind="variables"),
-        owned("--output", RANK_LOGS, also="-o"),
-        owned("--error", RANK_LOGS, also="-e"),
-        owned("--input", "the ranks read no input", also="-i"),
-        owned("--label", RANK_LOGS, also="-l", values=0),
-        owned("--unbuffered", "python runs unbuffered in every rank", also="-u", values=0),
-        owned("--kill-on-bad-exit", _STOP, also="-K", values=OPTIONAL),
-        owned("--wait", _STOP, also="-W"),
-        owned("--cpus-per-task", _BIND, also="-c", kind="int"),
-        owned("--cpu-bind", _BIND, also="--cpu_bind"),
-        owned("--gpu-bind", _BIND, also="--accel-bind"),
-        *each(owned, "--cores-per-socket --sockets-per-node --threads-per-core", _BIND, kind="int"),
-        *each(owned, "--thread-spec --cpus-per-gpu", _BIND, kind="int"),
-        owned("--core-spec", _BIND, also="-S", kind="int"),
-        *each(owned, "--exact --overcommit", _BIND, values=0),
         owned("--relative", FROM_HOSTS, also="-r"),
-        owned("--immediate", _SLURM, also="-I", values=OPTIONAL),
-        owned("--begin", _SLURM, also="-b"),
-        owned("--dependency", _SLURM, also="-d"),
-        owned("--comment", _SLURM, also="--quotatype"),
-        owned("--clusters", _SLURM, also="-M"),
-        owned("--licenses", _SLURM, also="-L"),
-        owned("--mincpus", _SLURM, kind="int"),
-        owned("--signal", _STOP),
-        owned("--no-kill", _STOP, also="-k", values=OPTIONAL),
+        owned("--export", _VARIABLE, kind="variables"),
+        owned("--export-file", "variables of the ranks are env: of a run config"),
+        owned("--chdir", _DIRECTORY, also="-D", kind="directory"),
+        *each(owned, "--output|-o --error|-e --open-mode --slurmd-debug", RANK_LOGS),
+        *each(owned, "--label|-l --verbose|-v --quiet|-Q", RANK_LOGS, values=0),
+        owned("--input", "the ranks read no input", also="-i"),
+        owned("--unbuffered", "python runs unbuffered in every rank", also="-u", values=0),
+        *each(owned, "--wait|-W --signal", _STOP),
+        *each(owned, "--kill-on-bad-exit|-K --no-kill|-k", _STOP, values=OPTIONAL),
         owned("--disable-status", _STOP, also="-X", values=0),
-        owned("--no-allocate", _SLURM, also="-Z", values=0),
+        *each(owned, _CORES, _BIND, kind="int"),
+        *each(owned, _BINDINGS, _BIND),
+        *each(owned, "--exact --overcommit", _BIND, values=0),
+        *each(owned, _OF_JOB, _SLURM),
+        *each(owned, _SRUN_FLAGS, _SLURM, values=0),
+        *each(owned, _SRUN_OPTIONAL, _SLURM, values=OPTIONAL),
+        owned("--mincpus", _SLURM, kind="int"),
         owned("--propagate", "limits are those of each host", values=OPTIONAL),
         owned("--bcast", "the script travels with --sync", values=OPTIONAL),
-        owned("--export-file", "variables of the ranks are env: of a run config"),
+        *each(owned, "--mpi --network", _MPI),
         owned("--resv-ports", _MPI, values=OPTIONAL),
-        *each(owned, "--no-container-mount-home --container-mount-home", _CONTAINER, values=0),
         owned("--distribution", "ranks follow from the order of the hosts", also="-m"),
-        owned("--overlap", _SLURM, also="-O", values=0),
-        owned("--oversubscribe", _SLURM, also="-s", values=0),
         owned("--pty", "the ranks have no terminal", values=OPTIONAL),
-        owned("--partition", _SLURM, also="-p"),
-        owned("--account", _SLURM, also="-A"),
-        owned("--qos", _SLURM, also="-q"),
-        owned("--time", _SLURM, also="-t"),
-        owned("--job-name", _SLURM, also="-J"),
-        owned("--constraint", _SLURM, also="-C"),
-        owned("--async", _SLURM, also="-a", values=0),
-        owned("--preserve-env", _SLURM, also="-E", values=0),
-        owned("--verbose", RANK_LOGS, also="-v", values=0),
-        owned("--quiet", RANK_LOGS, also="-Q", values=0),
-        owned("--chdir", _DIRECTORY, also="-D", kind="directory"),
+        *each(owned, "--no-container-mount-home --container-mount-home", _CONTAINER, values=0),
         *each(refused, _CONTAINER_VALUES, _CONTAINER, _CONTAINER_FIX),
         *each(refused, _CONTAINER_OPTIONS, _CONTAINER, _CONTAINER_FIX, values=OPTIONAL),
-        *each(owned, _SRUN_FLAGS, _SLURM, values=0),
-        *each(owned, _OF_JOB, _SLURM),
-        *each(owned, "--gpus-per-node --gres --gpus-per-task --gpus-per-socket --tres-per-task", FROM_PLAN),
-        *each(owned, "--tres-bind --mem-bind --hint --cpu-freq", _BIND),
-        *each(owned, "--open-mode --slurmd-debug", RANK_LOGS),
-        *each(owned, "--mpi --network", _MPI),
-        *each(owned, _SRUN_OPTIONAL, _SLURM, values=OPTIONAL),
-        owned("--hold", _SLURM, also="-H", values=0),
-        owned("--threads", _BIND, also="-T", kind="int"),
-        owned("--extra-node-info", _BIND, also="-B"),
         *each(refused, "--help --usage --version -V --test-only", _PRINTS, "leave it out", values=0),
         refused("--nodefile", "the hosts would be in a file", _NAME_HOSTS, also="-F"),
         refused("--multi-prog", "each rank would run a program of its own", "launch one program", values=0),
