@@ -7,7 +7,7 @@ import pytest
 from launcher.config.hostfile import read_hostfile
 from launcher.engines.command_line.parse import parse_line
 from launcher.engines.command_line.parsed_command import require_values
-from launcher.engines.command_line.shell.braces import expand_braces
+from launcher.engines.command_line.shell.expansions import expand_braces
 from launcher.engines.command_line.shell.replay_limits import Replays
 from launcher.errors import BadInput, CommandRefused
 

@@ -14,7 +14,7 @@ from launcher.engines.command_line.launch_text import split_line
 from launcher.engines.command_line.launchers import read_launcher
 from launcher.engines.command_line.line import CommandLine
 from launcher.engines.command_line.mpirun_srun import read_prefix
-from launcher.engines.command_line.pages.other_text import refuse_other_text
+from launcher.engines.command_line.pages.other_shells import refuse_other_text
 from launcher.engines.command_line.parsed_command import MissingValue, ParsedCommand
 from launcher.engines.command_line.refusals import add_hints, explain_unseen, is_early_end, refuse_continued
 from launcher.engines.command_line.shell.bracket_tests import Files

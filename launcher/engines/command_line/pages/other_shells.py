@@ -1,9 +1,11 @@
-"""Texts for other shells and programs: paths of Windows as hosts have them, and what is refused. Pure."""
+"""Texts that no shell of sh reads: paths of Windows as hosts have them, and what is refused. Pure."""
 
 import shlex
 
-from launcher.engines.command_line.launch_patterns import LAUNCH
+from launcher.engines.command_line.launch_patterns import LAUNCH, LAUNCH_LINE
 from launcher.engines.command_line.manifests.command_keys import parse_flow_words
+from launcher.engines.command_line.pages.blocks import is_printed
+from launcher.engines.command_line.pages.python_text import refuse_python
 from launcher.errors import CommandRefused
 from preflight import regex as re
 
@@ -135,3 +137,30 @@ def with_posix_syntax(text: str) -> str:
         return text
     text = _SEPARATOR.sub(lambda found: "/" if found[0] == "\\" else found[0], text)
     return _EXECUTABLE.sub(lambda found: found[1].replace("/Scripts/", "/bin/"), text)
+
+
+_XML = "XML"
+_KINDS = (
+    (re.compile(r"\s*<(?:\?xml\b|[A-Za-z][\w.-]*(?:\s+[\w:.-]+=\"[^\"<>]*\")+\s*/?>)"), _XML),
+    (re.compile(r"(?:.*\n)*?(?:rule|checkpoint)[ \t]+\w+:[ \t]*(?:#.*)?\n"), "a rule of Snakemake"),
+    (re.compile(r"(?:.*\n)*?process[ \t]+\w+[ \t]*\{[ \t]*\n"), "a process of Nextflow"),
+    (re.compile(r"\s*job[ \t]+\"[^\"\n]*\"[ \t]*\{[ \t]*\n"), "a job of Nomad"),
+    (re.compile(r"(?:.*\n)*?pipeline[ \t]*\{[ \t]*\n"), "a pipeline of Jenkins"),
+)
+_LONGEST_READ = 100_000
+
+
+def refuse_other_text(text: str) -> None:
+    """Raise CommandRefused for a text that no shell reads, with the launch in it where it has one."""
+    if len(text) > _LONGEST_READ:
+        return
+    refuse_python(text, is_read=False)
+    if is_printed(text):
+        raise CommandRefused(
+            "the text is what a program printed, and not a command",
+            "paste the command that trains, from torchrun, accelerate or python on; gpulaunch diagnose FILE"
+            " reads such a log",
+        )
+    what = next((what for pattern, what in _KINDS if pattern.match(text)), "")
+    if what and not (what == _XML and LAUNCH_LINE.search(text)):  # a page of HTML
+        raise explain_refused_text(what, text)

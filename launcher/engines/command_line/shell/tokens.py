@@ -10,8 +10,13 @@ from launcher.engines.command_line.shell.block_extents import (
     find_here_text,
     find_word_end,
 )
-from launcher.engines.command_line.shell.braces import expand_braces
-from launcher.engines.command_line.shell.expansions import decode_escapes, escape_quoted, expand, fill_parts
+from launcher.engines.command_line.shell.expansions import (
+    decode_escapes,
+    escape_quoted,
+    expand,
+    expand_braces,
+    fill_parts,
+)
 from launcher.engines.command_line.shell.variables import Split, Values, get_separators
 from launcher.engines.command_line.shell.words import DECLARATIONS, Operator, Word, split_fields, split_open
 from launcher.errors import CommandRefused

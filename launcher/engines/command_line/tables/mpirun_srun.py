@@ -84,8 +84,8 @@ _OF_JOB = (
     " --deadline --time-min --wckey --cluster-constraint --prefer --uid --gid --mem --mem-per-gpu"
     " --mem-per-cpu --reservation --jobid --bb --bbf --delay-boot --extra --gres-flags --launch-cmd"
     " --launcher-opts --mail-type --mail-user --mcs-label --msg-timeout --segment --wait-for-switch"
-    " --begin|-b --dependency|-d --comment|--quotatype --clusters|-M --licenses|-L --partition|-p --account|-A"
-    " --qos|-q --time|-t --job-name|-J --constraint|-C"
+    " --begin|-b --dependency|-d --comment|--quotatype --clusters|-M --licenses|-L --partition|-p"
+    " --account|-A --qos|-q --time|-t --job-name|-J --constraint|-C"
 )
 _SRUN_OPTIONAL = (
     "--compress --get-user-env --priority --send-libs --x11 --bcast-exclude --nice --exclusive --immediate|-I"
