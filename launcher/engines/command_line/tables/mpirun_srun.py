@@ -84,7 +84,7 @@ _OF_JOB = (
     " --deadline --time-min --wckey --cluster-constraint --prefer --uid --gid --mem --mem-per-gpu"
     " --mem-per-cpu --reservation --jobid --bb --bbf --delay-boot --extra --gres-flags --launch-cmd"
     " --launcher-opts --mail-type --mail-user --mcs-label --msg-timeout --segment --wait-for-switch"
-    " --begin|-b --dependency|-d --comment|--quotatype --clusters|-M --licenses|-L --partition|-p"
+    " --dependency|-d --comment|--quotatype --clusters|-M --licenses|-L --partition|-p"
     " --account|-A --qos|-q --time|-t --job-name|-J --constraint|-C"
 )
 _SRUN_OPTIONAL = (
@@ -138,6 +138,7 @@ SRUN = Table(
         *each(owned, _OF_JOB, _SLURM),
         *each(owned, _SRUN_FLAGS, _SLURM, values=0),
         *each(owned, _SRUN_OPTIONAL, _SLURM, values=OPTIONAL),
+        owned("--begin", _SLURM, also="-b"),
         owned("--mincpus", _SLURM, kind="int"),
         owned("--propagate", "limits are those of each host", values=OPTIONAL),
         owned("--bcast", "the script travels with --sync", values=OPTIONAL),
