@@ -9,6 +9,7 @@ import click
 from launcher.commands._completion import complete_configs, complete_findings, complete_hosts, complete_words
 from launcher.config.precision_names import PRECISION_ALIASES, PRECISIONS
 from launcher.durations import EXPECTED, format_duration, parse_duration
+from launcher.errors import BadInput
 from launcher.local.home import expand_home
 from launcher.local.project import RUNS, local_runs_dir
 from launcher.local.safe_paths import find_nearest_existing
@@ -113,6 +114,32 @@ class LocalPathParam(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path. Raises BadInput for a home that does not exist, and what click.Path raises."""
         return super().convert(str(expand_home(value)) if str(value).startswith("~") else value, param, ctx)
+
+
+class WrittenFileParam(LocalPathParam):
+    """A local file to write, over one of its own kind only: no script or hosts.yaml in its place is lost."""
+
+    def __init__(self, kind: str, start: bytes) -> None:
+        """`start`: the first bytes of each file of the kind, in lower case."""
+        super().__init__(dir_okay=False)
+        self._kind, self._start = kind, start
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path. Raises BadInput where a file of another kind has that name."""
+        path = Path(super().convert(value, param, ctx))
+        if path.is_file():
+            with path.open("rb") as file:
+                start = file.read(len(self._start)).lower()
+            if start and start != self._start:
+                option = param.opts[0] if param else path
+                raise BadInput(
+                    f"{option} would write over {path}, which is not {self._kind}",
+                    "give it the name of a new file",
+                )
+        return path
+
+
+page_param = WrittenFileParam("a page", b"<!doctype html>")
 
 
 class LogDirectoryParam(LocalPathParam):

@@ -19,6 +19,7 @@ from launcher.commands._param_types import (
     config_option,
     gpus_option,
     ignore_option,
+    page_param,
 )
 
 _OF_HOSTS = "--deep --max-age --transport --identity-file --accept-new-host-keys --parallel"
@@ -45,7 +46,7 @@ _OF_HOSTS = "--deep --max-age --transport --identity-file --accept-new-host-keys
 @click.option(
     "--html",
     "page",
-    type=LocalPathParam(dir_okay=False),
+    type=page_param,
     metavar="FILE",
     help="Write a page to look at, too: one file, no network; - is standard output, for the page alone.",
 )

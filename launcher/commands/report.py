@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from launcher.commands._answer import leave_page
-from launcher.commands._param_types import LocalPathParam, logs_option
+from launcher.commands._param_types import logs_option, page_param
 from launcher.commands._run_options import run_argument
 from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
@@ -19,10 +19,7 @@ from launcher.terminal.output import echo_json, echo_lines, lacks_utf8
 @click.command("report")
 @run_argument
 @click.option(
-    "--html",
-    "target",
-    type=LocalPathParam(dir_okay=False),
-    help="Write a page with plots to this file; - is standard output.",
+    "--html", "target", type=page_param, help="Write a page with plots to this file; - is standard output."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document with every value.")
 @logs_option("Where `gpulaunch run` kept its logs.", "runs")

@@ -14,7 +14,7 @@ import click
 
 from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._host_options import HostOptions, add_host_options, add_hosts_argument
-from launcher.commands._param_types import DurationParam, LocalPathParam
+from launcher.commands._param_types import DurationParam, WrittenFileParam
 from launcher.commands._run_options import FoundRunOptions, find_run
 from launcher.commands.clean_zombies import CleanZombiesOptions, clean_hosts
 from launcher.commands.stacks import show_stacks
@@ -65,7 +65,7 @@ class TopOptions(HostOptions):
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and end.")
 @click.option(
     "--prometheus",
-    type=LocalPathParam(dir_okay=False),
+    type=WrittenFileParam("a file of metrics", b"# help "),
     metavar="FILE",
     help="Also write the numbers to FILE, for node_exporter's textfile collector.",
 )

@@ -113,3 +113,33 @@ def test_standard_output_is_written_to_and_not_replaced(tmp_path: Path) -> None:
         subprocess.run(argv, stdout=out, check=True)
     assert (tmp_path / "out").read_bytes() == b"x"
     assert os.readlink("/dev/stdout") == before  # noqa: PTH115
+
+
+@pytest.mark.parametrize(
+    ("words", "before", "kept"),
+    [
+        (("report", RUN, "--logs", "runs", "--html"), "import torch\n", True),
+        (("preflight", "localhost", "--html"), "hosts: {}\n", True),
+        (("top", "localhost", "--prometheus"), "import torch\n", True),
+        (("report", RUN, "--logs", "runs", "--html"), "<!DOCTYPE html>\nan older page", False),
+        (("report", RUN, "--logs", "runs", "--html"), "", False),
+    ],
+)
+def test_no_file_of_another_kind_is_written_over(
+    words: tuple[str, ...],
+    before: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    kept: bool,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / RUN).mkdir(parents=True)
+    (tmp_path / "runs" / RUN / "plan.json").write_text(f'{{"run_id": "{RUN}"}}')
+    target = tmp_path / "train.py"
+    target.write_text(before)
+    assert run_command_line([*words, "train.py"]) == (ExitCode.USAGE if kept else ExitCode.OK)
+    assert (target.read_text() == before) is kept
+    if kept:
+        assert f"{words[-1]} would write over train.py, which is not" in capsys.readouterr().err
