@@ -38,25 +38,111 @@ class Ended:
 
 def run_rank(root: Path, script: str, *args: str, shim: str = "", **env: str) -> Ended:
     """Run `script` as rank 0; env says what the guard is to do; `shim` names one of tests/shims."""
-    run_dir, work = root / "run", root / "work"
-    run_dir.mkdir(exist_ok=True)
-    work.mkdir(exist_ok=True)
-    for name in ("rank", "guard"):
-        (run_dir / f"{name}.py").write_bytes(read_program_source(name))
-    (run_dir / "events.jsonl").write_text("")
-    (run_dir / "rank-0.log").unlink(missing_ok=True)
-    (work / "train.py").write_text(script)
+    rank = Rank(root)
+    rank.write(script)
     done = subprocess.run(
-        [sys.executable, str(run_dir / "rank.py"), "train.py", *args],
-        cwd=work,
+        [sys.executable, str(rank.program), "train.py", *args],
+        cwd=rank.work,
         env={**_plain_environment(), **shimmed(shim), **env},
         capture_output=True,
         timeout=120,
         check=False,
     )
-    log = (run_dir / "rank-0.log").read_text() if (run_dir / "rank-0.log").exists() else ""
-    lines = (run_dir / "events.jsonl").read_text().splitlines()
-    return Ended(done.returncode, log + done.stderr.decode(), [json.loads(line) for line in lines])
+    return rank.read(done.returncode, done.stderr.decode())
+
+
+@dataclass(frozen=True)
+class Rank:
+    """The files of one rank: what it runs, and what it leaves."""
+
+    root: Path
+
+    @property
+    def work(self) -> Path:
+        return self.root / "work"
+
+    @property
+    def program(self) -> Path:
+        return self.root / "run" / "rank.py"
+
+    def write(self, script: str) -> None:
+        """Write rank.py, guard.py and the script."""
+        run_dir = self.program.parent
+        run_dir.mkdir(exist_ok=True)
+        self.work.mkdir(exist_ok=True)
+        for name in ("rank", "guard"):
+            (run_dir / f"{name}.py").write_bytes(read_program_source(name))
+        (run_dir / "events.jsonl").write_text("")
+        (run_dir / "rank-0.log").unlink(missing_ok=True)
+        (self.work / "train.py").write_text(script)
+
+    def read(self, code: int, errors: str) -> Ended:
+        """Return what an ended rank has left."""
+        log = self.program.with_name("rank-0.log")
+        lines = self.program.with_name("events.jsonl").read_text().splitlines()
+        printed = log.read_text() if log.exists() else ""
+        return Ended(code, printed + errors, [json.loads(line) for line in lines])
+
+
+class ForkServer:
+    """A process that has imported torch, accelerate, transformers and peft, and forks ranks that run rank.py.
+
+    Four fifths of the CPU of a rank that takes a few steps are these imports. rank.py finds torch imported,
+    as where a .pth file of an environment imports it. test_end_to_end.py starts ranks as gpulaunch does.
+    """
+
+    PROGRAM = """
+import gc, json, os, sys
+from importlib.machinery import SourceFileLoader
+import accelerate.accelerator, peft, torch, transformers.trainer
+import cpu_scaler, pretended_gpus
+shims = {"cpu_scaler": (cpu_scaler, accelerate.accelerator), "pretended_gpus": (pretended_gpus, torch)}
+gc.freeze()
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        break
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+else:
+    os._exit(0)
+rank = json.loads(line)
+for number, path in enumerate((os.devnull, rank["errors"], rank["errors"])):
+    os.dup2(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND), number)
+os.chdir(rank["work"])
+os.environ.clear()
+os.environ.update(rank["env"])
+for name in rank["shims"]:
+    shim, module = shims[name]
+    shim.turn_on(module)
+sys.argv = [rank["program"], "train.py", *rank["args"]]
+sys.path[0] = os.path.dirname(rank["program"])
+__file__ = rank["program"]
+__loader__ = SourceFileLoader("__main__", __file__)
+exec(__loader__.get_code("__main__"))
+"""
+
+    def __init__(self) -> None:
+        env = {**_plain_environment(), **shimmed(f"{LIGHT} known_models")}
+        pipe = subprocess.PIPE
+        words = (sys.executable, "-c", self.PROGRAM)
+        self.process = subprocess.Popen(words, env=env, text=True, stdin=pipe, stdout=pipe)
+
+    def run_rank(self, root: Path, script: str, *args: str, shim: str = "", **env: str) -> Ended:
+        """Run `script` as rank 0, beside the LIGHT shims; `shim` names others of tests/shims."""
+        rank = Rank(root)
+        rank.write(script)
+        errors = root / "errors"
+        what = {"program": str(rank.program), "work": str(rank.work), "errors": str(errors)}
+        how = {"args": args, "shims": shim.split(), "env": {**_plain_environment(), **env}}
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps({**what, **how}) + "\n")
+        self.process.stdin.flush()
+        code = int(self.process.stdout.readline())
+        return rank.read(code, errors.read_text())
+
+    def end(self) -> None:
+        self.process.communicate()
 
 
 def shimmed(shim: str, **more: str) -> dict[str, str]:

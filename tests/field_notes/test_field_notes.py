@@ -5,6 +5,7 @@ what is not. From the faulty line to the falling loss: test_end_to_end.py.
 import json
 import math
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,18 @@ from click.testing import CliRunner
 
 from launcher.commands.lint import command as lint_command
 from tests.field_notes import scripts
-from tests.field_notes.ranks import LIGHT, Ended, run_rank
+from tests.field_notes.ranks import Ended, ForkServer
 
 pytestmark = pytest.mark.train
 
 FP16 = {"ACCELERATE_MIXED_PRECISION": "fp16"}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ForkServer]:
+    one = ForkServer()
+    yield one
+    one.end()
 
 
 def losses(done: Ended) -> list[float]:
@@ -66,9 +74,8 @@ def lint(root: Path, script: str) -> list[dict[str, Any]]:
 # --- note 0: fp16 model, device_map="auto", fp16=True ---
 
 
-def test_note_0_fails_as_its_author_saw(tmp_path: Path, tiny_model: str) -> None:
-    shim = f"cpu_scaler {LIGHT} known_models"
-    done = run_rank(tmp_path, scripts.NOTE_0, tiny_model, shim=shim, GPULAUNCH_GUARD="warn")
+def test_note_0_fails_as_its_author_saw(server: ForkServer, tmp_path: Path, tiny_model: str) -> None:
+    done = server.run_rank(tmp_path, scripts.NOTE_0, tiny_model, shim="cpu_scaler", GPULAUNCH_GUARD="warn")
     assert done.code == 1
     # transformers 5 gives Trainer a fused optimizer; clipping unscales first, and that is what raises.
     assert "Attempting to unscale FP16 gradients." in done.log
@@ -77,13 +84,12 @@ def test_note_0_fails_as_its_author_saw(tmp_path: Path, tiny_model: str) -> None
 
 
 def test_a_rehearsed_trainer_evaluates_and_saves_once_into_the_scratch(
-    tmp_path: Path, tiny_model: str
+    server: ForkServer, tmp_path: Path, tiny_model: str
 ) -> None:
     late = 'eval_strategy="steps", eval_steps=500, save_strategy="steps", save_steps=500'
     script = scripts.NOTE_0_FIXED.replace('save_strategy="no"', late).replace("max_steps=6", "max_steps=600")
     script = script.replace("train_dataset=data)", "train_dataset=data, eval_dataset=data)")
-    shim = f"cpu_scaler {LIGHT} known_models"
-    done = run_rank(tmp_path, script, tiny_model, shim=shim, GPULAUNCH_REHEARSE="4")
+    done = server.run_rank(tmp_path, script, tiny_model, shim="cpu_scaler", GPULAUNCH_REHEARSE="4")
     assert done.code == 0, done.log[-3000:]
     (measured,) = done.reported("rehearsal")
     assert measured["complete"]
@@ -98,8 +104,8 @@ def test_a_rehearsed_trainer_evaluates_and_saves_once_into_the_scratch(
 # --- note 1: the flag --fp16 or its absence ---
 
 
-def test_note_1_fails_without_the_flag_as_with_it(tmp_path: Path) -> None:
-    stop = run_rank(tmp_path, scripts.NOTE_1, shim=f"cpu_scaler {LIGHT}", GPULAUNCH_GUARD="stop", **FP16).stop
+def test_note_1_fails_without_the_flag_as_with_it(server: ForkServer, tmp_path: Path) -> None:
+    stop = server.run_rank(tmp_path, scripts.NOTE_1, shim="cpu_scaler", GPULAUNCH_GUARD="stop", **FP16).stop
     assert (stop["code"], stop["step"]) == ("G1", 1)
     assert stop["parameters"] == ["0.weight", "0.bias", "2.weight", "2.bias"]
 
@@ -107,9 +113,10 @@ def test_note_1_fails_without_the_flag_as_with_it(tmp_path: Path) -> None:
 # --- note 2: a LoRA in fp16, NaN for three epochs ---
 
 
-def test_note_2_kills_its_weights_in_the_first_step(tmp_path: Path, tiny_model: str) -> None:
-    shim = f"{LIGHT} known_models"
-    done = run_rank(tmp_path, scripts.NOTE_2, tiny_model, shim=shim, GPULAUNCH_GUARD="warn")
+def test_note_2_kills_its_weights_in_the_first_step(
+    server: ForkServer, tmp_path: Path, tiny_model: str
+) -> None:
+    done = server.run_rank(tmp_path, scripts.NOTE_2, tiny_model, GPULAUNCH_GUARD="warn")
     first, second = done.reported("guard")[:2]
     assert (first["code"], first["step"]) == ("G1", 1)
     assert (second["code"], second["step"]) == ("G4", 1)
@@ -120,20 +127,20 @@ def test_note_2_kills_its_weights_in_the_first_step(tmp_path: Path, tiny_model: 
 # --- note 3: fp16 parameters and a scaler, four modes ---
 
 
-def test_note_3_with_the_scaler_is_stopped_by_name(tmp_path: Path) -> None:
-    stop = run_rank(tmp_path, scripts.NOTE_3, "--no_check", shim=LIGHT, GPULAUNCH_GUARD="stop").stop
+def test_note_3_with_the_scaler_is_stopped_by_name(server: ForkServer, tmp_path: Path) -> None:
+    stop = server.run_rank(tmp_path, scripts.NOTE_3, "--no_check", GPULAUNCH_GUARD="stop").stop
     assert stop["code"] == "G1"
     assert "GradScaler" in stop["message"]
 
 
-def test_note_3_its_own_remedy_trains_to_nan(tmp_path: Path) -> None:
-    assert math.isnan(losses(run_rank(tmp_path, scripts.NOTE_3, shim=LIGHT))[-1])
+def test_note_3_its_own_remedy_trains_to_nan(server: ForkServer, tmp_path: Path) -> None:
+    assert math.isnan(losses(server.run_rank(tmp_path, scripts.NOTE_3))[-1])
 
 
-def test_note_3_with_float32_parameters_is_proven(tmp_path: Path) -> None:
-    measured = run_rank(tmp_path, scripts.NOTE_3_FIXED, shim=LIGHT, GPULAUNCH_REHEARSE="5").reported(
-        "rehearsal"
-    )[0]
+def test_note_3_with_float32_parameters_is_proven(server: ForkServer, tmp_path: Path) -> None:
+    measured = server.run_rank(tmp_path, scripts.NOTE_3_FIXED, GPULAUNCH_REHEARSE="5").reported("rehearsal")[
+        0
+    ]
     assert measured["complete"]
     assert measured["scaler"]
     assert measured["scale"] >= 1
@@ -144,14 +151,14 @@ def test_note_3_with_float32_parameters_is_proven(tmp_path: Path) -> None:
 # --- note 4: a module cast between two steps ---
 
 
-def test_note_4_crashes_in_adam_as_its_author_saw(tmp_path: Path) -> None:
-    done = run_rank(tmp_path, scripts.NOTE_4, shim=LIGHT)
+def test_note_4_crashes_in_adam_as_its_author_saw(server: ForkServer, tmp_path: Path) -> None:
+    done = server.run_rank(tmp_path, scripts.NOTE_4)
     assert done.code == 1
     assert "expected dtype float for `end` but got dtype c10::BFloat16" in done.log
     assert "_multi_tensor_adam" in done.log
 
 
-def test_note_4_is_not_met_by_a_rehearsal_that_is_too_short(tmp_path: Path) -> None:
+def test_note_4_is_not_met_by_a_rehearsal_that_is_too_short(server: ForkServer, tmp_path: Path) -> None:
     """test_end_to_end.py rehearses it for as long as `--rehearse` does."""
-    short = run_rank(tmp_path, scripts.NOTE_4, shim=LIGHT, GPULAUNCH_REHEARSE="5")
+    short = server.run_rank(tmp_path, scripts.NOTE_4, GPULAUNCH_REHEARSE="5")
     assert short.reported("rehearsal")[0]["complete"]
