@@ -5,6 +5,7 @@ are forks of one process that has imported torch, pinned to one processor, whose
 evenly on any machine; the slow one gets a quota by SIGSTOP and SIGCONT. Sockets are on loopback.
 """
 
+import gc
 import hashlib
 import json
 import os
@@ -130,6 +131,7 @@ def main() -> None:
     import torch.distributed  # noqa: PLC0415 - as above
 
     torch.set_num_threads(1)
+    gc.freeze()  # a fork that visits what was imported copies all of it
     context.REPORT_SETTLE_S = 0.5
     for name in ("memory_chunk", "copy_bytes", "host_copy_bytes", "collective_bytes", "pair_bytes"):
         setattr(CpuDevice, name, 1 << 20)

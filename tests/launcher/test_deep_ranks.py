@@ -1,6 +1,7 @@
 """The script of the deep checks on real ranks over gloo: what is slow, wrong or silent is named."""
 
 import json
+import os
 import subprocess
 import sys
 from typing import Any
@@ -13,6 +14,7 @@ from preflight.checks.finding import Finding
 from preflight.checks.runner import check_deep
 from preflight.deep.measurements import DeepRun, RankDeep
 from preflight.deep.reports import add_reports
+from tests.field_notes.ranks import LIGHT, shimmed
 from tests.launcher.sources import ROOT
 
 pytestmark = [pytest.mark.train, pytest.mark.slow]
@@ -22,6 +24,7 @@ def measured(*faults: dict[str, Any]) -> list[list[dict[str, Any]]]:
     done = subprocess.run(
         [sys.executable, "-m", "tests.launcher.deep_ranks", *map(json.dumps, faults)],
         cwd=ROOT,
+        env={**os.environ, **shimmed(LIGHT)},
         capture_output=True,
         text=True,
         timeout=120,

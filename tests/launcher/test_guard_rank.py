@@ -11,7 +11,7 @@ import pytest
 
 from launcher.onhost.answer import MARKER
 from launcher.remote.program_source import read_program_source
-from tests.field_notes.ranks import LIGHT, STOPPED, run_rank
+from tests.field_notes.ranks import LIGHT, SHIMS, STOPPED, run_rank
 
 WORKERS = """
 import torch
@@ -72,12 +72,13 @@ def test_workers_of_every_kind_live_unwatched(tmp_path: Path) -> None:
 @pytest.mark.train
 def test_torch_that_was_imported_before_the_rank_is_watched_too(tmp_path: Path) -> None:
     """As by a .pth file or a sitecustomize of the environment; a rehearsal would else never end."""
-    (tmp_path / "sitecustomize.py").write_text("import torch")
+    (tmp_path / "sitecustomize.py").write_text((SHIMS / "sitecustomize.py").read_text() + "import torch\n")
     script = (
         "import torch\np = torch.nn.Parameter(torch.zeros(2, dtype=torch.float16))\n"
         "optimizer = torch.optim.AdamW([p]); p.sum().backward(); optimizer.step()\n"
     )
-    done = run_rank(tmp_path, script, PYTHONPATH=str(tmp_path), GPULAUNCH_GUARD="stop")
+    paths = {"PYTHONPATH": f"{tmp_path}:{SHIMS}"}
+    done = run_rank(tmp_path, script, shim=LIGHT, **paths, GPULAUNCH_GUARD="stop")
     assert done.stop["code"] == "G1"
 
 
@@ -113,7 +114,7 @@ def test_beside_the_guard_a_script_finds_its_own_modules_and_sees_what_python_sh
 def test_an_error_in_backward_is_reported_at_the_users_line(tmp_path: Path) -> None:
     """The guard's own frame lies between it and torch."""
     script = "import torch\np = torch.nn.Parameter(torch.zeros(2))\np.backward()\n"
-    done = run_rank(tmp_path, script, GPULAUNCH_GUARD="stop")
+    done = run_rank(tmp_path, script, shim=LIGHT, GPULAUNCH_GUARD="stop")
     assert "gpulaunch_guard/torch_hooks.py" in done.log
     assert done.reported("exception")[0]["location"] == f"{tmp_path / 'work' / 'train.py'}:3"
 

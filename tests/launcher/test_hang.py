@@ -14,6 +14,7 @@ import pytest
 from launcher.follow import protocol
 from launcher.remote.program_source import read_program_source
 from preflight.diagnosis.stack_analysis import find_outliers, read_stacks
+from tests.field_notes.ranks import LIGHT, shimmed
 from tests.launcher.onhost_driver import LAUNCHER, PYTHON, Driver
 
 pytestmark = pytest.mark.slow
@@ -49,6 +50,9 @@ def goes_on():
         open(name, "a").close()
         os.utime(name)
     return last < end
+def compute():
+    sum(range(2_000_000))
+    time.sleep(0.05)  # a rank that uses a fifth of a core works
 """
 GLOO = """
 import os, threading
@@ -102,7 +106,7 @@ def test_a_run_that_is_stuck_in_its_own_lock_is_ended_with_its_stacks(run: Drive
 
 
 def test_the_rank_that_keeps_the_others_waiting_is_named(run: Driver, tmp_path: Path) -> None:
-    start(run, GLOO, ranks=3, hang_timeout_s=4.0, env={"STORE": str(tmp_path / "store")})
+    start(run, GLOO, ranks=3, hang_timeout_s=4.0, env={"STORE": str(tmp_path / "store"), **shimmed(LIGHT)})
     run.event("stacks", 60)
     run.ended()
     standings = [standing for n in range(3) if (standing := read_stacks(stacks(run, n), "a"))]
@@ -137,10 +141,10 @@ def worked_to_its_end(run: Driver) -> bool:
 @pytest.mark.parametrize(
     "work",
     [
-        "while goes_on(): sum(range(1000))",
+        "while goes_on(): compute()",
         "with open(__file__ + '.x', 'wb') as f:\n  while goes_on():\n    f.write(bytes(1 << 20)); f.seek(0); time.sleep(0.1)",  # noqa: E501 - a script
         "while goes_on(): print('.', flush=True); time.sleep(0.5)",
-        "import multiprocessing\nworker = multiprocessing.get_context('fork').Process(target=lambda: [sum(range(1000)) for _ in iter(goes_on, False)])\nworker.start(); worker.join()",  # noqa: E501
+        "import multiprocessing\nworker = multiprocessing.get_context('fork').Process(target=lambda: [compute() for _ in iter(goes_on, False)])\nworker.start(); worker.join()",  # noqa: E501
     ],
     ids=["computes", "writes", "prints", "has a worker compute"],
 )

@@ -75,7 +75,7 @@ class Chain:
             number, path = number + 1, path.with_name(node.next_start)
 
     def _read(self) -> None:
-        while not self._over.wait(0.003):
+        while not self._over.wait(0.01):
             now = self.look()
             if not self.seen or now != self.seen[-1]:
                 self.seen.append(now)

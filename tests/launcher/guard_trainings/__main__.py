@@ -3,6 +3,7 @@
 A scenario is a function that trains; it returns what it computed. Its guard's policy is in its defaults.
 """
 
+import gc
 import importlib.util
 import json
 import os
@@ -139,6 +140,7 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.compile(net(), backend="eager")(batch()[0])  # for what it imports: not again in every fork
     guard_file, wanted = sys.argv[1], sys.argv[2:]
+    gc.freeze()  # a fork that visits what was imported copies all of it
     found: dict[str, Any] = {}
     for scenario in SCENARIOS:
         name = scenario.__name__

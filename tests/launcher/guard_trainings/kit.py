@@ -3,6 +3,7 @@
 import hashlib
 import sys
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -27,6 +28,7 @@ def net(*, dtype: torch.dtype = torch.float32) -> torch.nn.Module:
     return torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1)).to(dtype)
 
 
+@cache
 def batch() -> tuple[torch.Tensor, torch.Tensor]:
     torch.manual_seed(1)
     x = torch.randn(32, 8)
