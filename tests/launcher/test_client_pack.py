@@ -3,13 +3,12 @@
 A restart by the host would else end at such an import, long after its client has gone.
 """
 
-import ast
 import base64
 import json
 import subprocess
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,7 @@ from launcher.remote.program_source import read_agent_source, read_program_sourc
 from preflight.checks import runner
 from preflight.script.rules import all_rules
 from tests.launcher.layers import MODULES
-from tests.launcher.sources import OURS, ROOT, imports, is_on_host, reached, top
+from tests.launcher.sources import OURS, ROOT, imports, is_on_host, reached, read, top
 
 ENTRIES = (
     "launcher.restart.on_host",
@@ -71,13 +70,11 @@ def list_reached(*, later: bool) -> set[str]:
 def find_programs(modules: Iterable[str]) -> set[str]:
     """Return the programs of hosts that these modules name where they send any."""
     senders = {"launcher.remote.program_source", "launcher.remote.rpc"}
-    texts = [
-        MODULES[module].read_text()
+    named = {
+        text
         for module in modules
         if module in senders or senders & reached(MODULES[module], set(MODULES))
-    ]
-    named = {
-        node.value for text in texts for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)
+        for text in read(MODULES[module]).texts
     }
     return {path.stem for path in ON_HOST.iterdir() if path.stem in named} - set(program_source._SHARED)
 
@@ -97,15 +94,9 @@ def test_a_module_lacks_nothing_but_docstrings_in_the_pack(packed: dict[str, str
         if packed[name] != text:
             lines = enumerate(zip(packed[name].splitlines(), text.splitlines(), strict=True), 1)
             changed = {number for number, (sent, line) in lines if sent != line}
-            assert changed <= set(list_docstring_lines(ast.parse(text))), name
+            assert changed <= read(MODULES[name]).docstring_lines, name
             bare += 1
     assert bare > 400
-
-
-def list_docstring_lines(tree: ast.AST) -> Iterator[int]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            yield from range(node.lineno, (node.end_lineno or 0) + 1)
 
 
 def test_the_client_sends_from_the_pack_what_every_client_sends(tmp_path: Path) -> None:

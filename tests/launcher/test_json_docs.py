@@ -1,6 +1,5 @@
 """Every document that a command prints has its place in docs/json.md, and so has every key."""
 
-import ast
 import json
 import re
 from pathlib import Path
@@ -9,14 +8,12 @@ import pytest
 
 from launcher.cli import run_command_line
 from tests.document_fit import find_misfits, schemas
+from tests.launcher.sources import ROOT, SOURCES, read
 from tests.pages.json_schemas import INTERNAL
-
-ROOT = Path(__file__).parents[2]
 
 
 def test_every_schema_is_documented() -> None:
-    sources = [*(ROOT / "launcher").rglob("*.py"), *(ROOT / "preflight").rglob("*.py")]
-    used = {name for path in sources for name in re.findall(r"gpulaunch\.([a-z-]+)/1", path.read_text())}
+    used = {name for path in SOURCES for name in re.findall(r"gpulaunch\.([a-z-]+)/1", path.read_text())}
     headings = re.findall(r"^#+ .*", (ROOT / "docs/json.md").read_text(), re.MULTILINE)
     described = set(re.findall(r"gpulaunch\.([a-z-]+)/1", "\n".join(headings)))
     assert used - INTERNAL == described
@@ -29,24 +26,8 @@ CONFIGURED = {"exclude_failed_hosts", "spares", "resume_args", "checkpoints", "c
 
 
 def test_keys_in_the_docs_and_keys_in_the_code_are_the_same() -> None:
-    words: set[str] = set()
-    keys: set[str] = set()
-    for path in [*(ROOT / "launcher").rglob("*.py"), *(ROOT / "preflight").rglob("*.py")]:
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                words.add(node.value)
-            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-                words.add(node.target.id)
-            elif isinstance(node, ast.keyword) and node.arg is not None:
-                words.add(node.arg)
-            elif isinstance(node, ast.FunctionDef) and re.match(r"_?encode_|\w+_json$", node.name):
-                keys.update(
-                    key.value
-                    for part in ast.walk(node)
-                    if isinstance(part, ast.Dict)
-                    for key in part.keys
-                    if isinstance(key, ast.Constant) and isinstance(key.value, str)
-                )
+    words = {word for path in SOURCES for word in read(path).words}
+    keys = {key for path in SOURCES for key in read(path).keys}
     described = set(re.findall(r"`([a-z][a-z0-9_]*)`", (ROOT / "docs/json.md").read_text()))
     assert described - words == EXAMPLES
     assert keys - described == CONFIGURED
@@ -54,10 +35,9 @@ def test_keys_in_the_docs_and_keys_in_the_code_are_the_same() -> None:
 
 
 def test_every_code_of_an_error_is_documented() -> None:
-    sources = [*(ROOT / "launcher").rglob("*.py"), *(ROOT / "preflight").rglob("*.py")]
     codes = {
         code
-        for path in sources
+        for path in SOURCES
         for code in re.findall(r'^class \w+\(.*\bcode="([a-z][a-z-]+)"', path.read_text(), re.MULTILINE)
     }
     (row,) = re.findall(r"^\| `error` \|.*", (ROOT / "docs/json.md").read_text(), re.MULTILINE)

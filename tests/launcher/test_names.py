@@ -1,6 +1,5 @@
 """Names as a reader of the code meets them: classes and modules are nouns, functions verbs."""
 
-import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -8,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.launcher.sources import ROOT, read
+
 # Suffixes of gerunds, participles and adverbs, and adverbs and adjectives without one.
 NO_NOUN = re.compile(r"\w*(?:ing|ed|ly|here|there|elsewhere|early|together|alike|aside)")
 NOUNS = {
@@ -85,9 +85,8 @@ BARE_VERBS = re.compile(
 def public_functions() -> Iterator[tuple[str, str]]:
     """Yield (path, name), without what a decorator registers: checks and rules are named by their faults."""
     for path in sources("launcher", "preflight"):
-        for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.FunctionDef) and not node.decorator_list and node.name[0] != "_":
-                yield path.relative_to(ROOT).as_posix(), node.name
+        for name in read(path).public_functions:
+            yield path.relative_to(ROOT).as_posix(), name
 
 
 def test_a_public_function_is_named_by_a_verb_with_its_object() -> None:
