@@ -91,6 +91,7 @@ class ForkServer:
     as where a .pth file of an environment imports it. test_end_to_end.py starts ranks as gpulaunch does.
     """
 
+    SHIMS = f"{LIGHT} known_models"
     PROGRAM = """
 import gc, json, os, sys
 from importlib.machinery import SourceFileLoader
@@ -122,18 +123,22 @@ exec(__loader__.get_code("__main__"))
 """
 
     def __init__(self) -> None:
-        env = {**_plain_environment(), **shimmed(f"{LIGHT} known_models")}
+        env = {**_plain_environment(), **shimmed(self.SHIMS)}
         pipe = subprocess.PIPE
         words = (sys.executable, "-c", self.PROGRAM)
         self.process = subprocess.Popen(words, env=env, text=True, stdin=pipe, stdout=pipe)
 
     def run_rank(self, root: Path, script: str, *args: str, shim: str = "", **env: str) -> Ended:
-        """Run `script` as rank 0, beside the LIGHT shims; `shim` names others of tests/shims."""
+        """Run `script` as rank 0, beside SHIMS; `shim` names others of tests/shims."""
         rank = Rank(root)
         rank.write(script)
         errors = root / "errors"
         what = {"program": str(rank.program), "work": str(rank.work), "errors": str(errors)}
-        how = {"args": args, "shims": shim.split(), "env": {**_plain_environment(), **env}}
+        how = {
+            "args": args,
+            "shims": list({*shim.split()} - {*self.SHIMS.split()}),
+            "env": {**_plain_environment(), **env},
+        }
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps({**what, **how}) + "\n")

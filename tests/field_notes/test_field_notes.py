@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from launcher.commands.lint import command as lint_command
 from tests.field_notes import scripts
+from tests.field_notes.notes import NOTES, Note
 from tests.field_notes.ranks import Ended, ForkServer
 
 pytestmark = pytest.mark.train
@@ -69,6 +70,36 @@ def lint(root: Path, script: str) -> list[dict[str, Any]]:
     done = CliRunner().invoke(lint_command, words)
     found: list[dict[str, Any]] = json.loads(done.stdout)["findings"]
     return found
+
+
+# --- every note: its rehearsal, and the corrected script ---
+
+
+def run_note(server: ForkServer, root: Path, note: Note, script: str, model: str, **env: str) -> Ended:
+    gpus = {"CUDA_VISIBLE_DEVICES": "GPU-a", "SHIM_CAPABILITY": note.capability} if note.gpus else {}
+    env |= {"ACCELERATE_MIXED_PRECISION": note.precision, **gpus}
+    words = [*note.words(model), *note.passed]
+    return server.run_rank(root, script, *words, shim=note.shim, **env)
+
+
+@pytest.mark.parametrize("note", NOTES.values(), ids=NOTES)
+def test_a_rehearsal_stops_it_and_names_the_cause(
+    server: ForkServer, tmp_path: Path, tiny_model: str, note: Note
+) -> None:
+    env = {"GPULAUNCH_GUARD": "stop", "GPULAUNCH_REHEARSE": "20"}
+    stop = run_note(server, tmp_path, note, note.script, tiny_model, **env).stop
+    assert (stop["code"], stop["step"]) == (note.guard, note.step)
+    said = " ".join([stop["message"], stop["fix"], *stop["parameters"]])
+    assert all(words in said for words in note.cause), stop
+
+
+@pytest.mark.parametrize("note", NOTES.values(), ids=NOTES)
+def test_the_corrected_script_trains_to_a_falling_loss(
+    server: ForkServer, tmp_path: Path, tiny_model: str, note: Note
+) -> None:
+    seen = losses(run_note(server, tmp_path, note, note.corrected, tiny_model))
+    assert all(map(math.isfinite, seen))
+    assert seen[-1] < 0.9 * seen[0]
 
 
 # --- note 0: fp16 model, device_map="auto", fp16=True ---
