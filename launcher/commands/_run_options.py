@@ -81,7 +81,8 @@ def find_run(
             )
         except BadInput:  # all nodes have answered, and have none
             raise _no_run(access.job) from None
-    scope, listed, records = read_local_scope(local_runs_dir()), access.inventory.hosts, read_run_records()
+    records, listed = read_run_records(), access.inventory.hosts
+    scope = read_local_scope(local_runs_dir(), records)
     choose = {"newest": scope.find_newest, "live": scope.find_live, "exact": scope.find_exact}[prefer]
     expected = find_expected(word, scope, records, live_wanted=prefer == "live")
     meant = {entry.name for entry in expected.record.entries} if expected is not None else set[str]()

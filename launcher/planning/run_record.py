@@ -14,6 +14,7 @@ from launcher.config.inventory import HostEntry, check_entry
 from launcher.config.via_options import COMMAND, Via
 from launcher.errors import PathRefused
 from launcher.local.home import user_state_dir
+from launcher.local.project import local_runs_dir
 from launcher.local.safe_paths import join_below, remove_oldest, write_below
 from launcher.local.user import format_user_at_machine
 from launcher.planning.plan import NodePlan, Plan
@@ -44,6 +45,7 @@ class RunRecord:
     # In local records only:
     over: bool = False  # its end was seen
     silent: tuple[str, ...] = ()  # hosts of one that is over, which did not answer when they were last asked
+    logs: str = ""  # the directory that keeps the runs of the project it was launched in; "": not known
 
     def is_same_launch(self, other: "RunRecord") -> bool:
         """Return whether two nodes' records describe one launch; guard and output are each node's own."""
@@ -90,6 +92,7 @@ class _RecordShape:
     engine: str = ""
     over: bool = False
     silent: tuple[str, ...] = ()
+    logs: str = ""
 
 
 def build_run_record(plan: Plan, node: NodePlan, entries: Iterable[HostEntry]) -> dict[str, Any]:
@@ -149,7 +152,7 @@ def read_record(data: object, *, sent: bool = True) -> RunRecord:
     )
     launched = RunRecord(plan, entries, record.started_by, record.at, record.output != "")
     if not sent:
-        launched = replace(launched, over=record.over, silent=record.silent)
+        launched = replace(launched, over=record.over, silent=record.silent, logs=record.logs)
     problem = _problem(launched, sent=sent)
     if problem:
         raise BadInput(f"the record of this launch cannot be right: {one_line(problem)}")
@@ -243,7 +246,7 @@ def records_dir() -> Path:
 
 
 def save_run_record(record: Mapping[str, Any], identity_files: Mapping[str, str] | None = None) -> None:
-    """Keep a launch's record and a host's named key locally, where possible: the hosts have the record."""
+    """Keep a launch's record locally, if possible (the hosts have it), with its project and named keys."""
     if identity_files:
         nodes = [
             {**node, "way": {**node.get("way", {}), "identity_file": identity_files.get(node["host"], "")}}
@@ -252,6 +255,7 @@ def save_run_record(record: Mapping[str, Any], identity_files: Mapping[str, str]
         record = {**record, "nodes": nodes}
     try:
         folder = records_dir()
+        record = {**record, "logs": str(local_runs_dir().resolve())}
         write_below(folder, f"{record['run_id']}.json", json.dumps(record) + "\n")
         remove_oldest(folder, _MAX_UNSEEN)
         remove_oldest(folder, MAX_RECORDS, _may_live)

@@ -87,7 +87,7 @@ def find_expected(
     """Return the newest launch of this machine that a word means, those of this directory first."""
     called = [run_id for run_id in records if word == run_name(run_id)]
     named = called or [run_id for run_id in records if word == LAST or names_run(word, run_id)]
-    own = [each for each in named if each in scope.kept or records[each].plan.job_name in scope.jobs]
+    own = [each for each in named if scope.is_of_directory(each, records[each].plan.job_name)]
     run_id = word if word in records else max(own or named, key=format_start, default="")
     return ExpectedRun(word, records[run_id], live_wanted) if run_id else None
 

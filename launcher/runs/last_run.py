@@ -1,11 +1,13 @@
 """Which runs `last` is the newest of: those of this working directory, else yours."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from launcher.config.config_search import list_config_folders
 from launcher.local.project import SUFFIXES
 from launcher.local.user import read_user_name
+from launcher.planning.run_record import RunRecord
 from launcher.rundir.end_state import LIVING
 from launcher.rundir.run_id import LAST, format_start, is_run_id, names_run, run_name
 from launcher.runs.remote_run import RemoteRun
@@ -20,6 +22,11 @@ class SearchScope:
     kept: frozenset[str]  # runs whose logs are kept locally
     jobs: frozenset[str]  # names of the local run configs
     user: str
+    elsewhere: frozenset[str] = frozenset()  # runs that this machine has launched in other projects
+
+    def is_of_directory(self, run_id: str, job: str) -> bool:
+        """Return whether a run of this user is kept locally, or has a run config and no other project."""
+        return run_id in self.kept or (job in self.jobs and run_id not in self.elsewhere)
 
     def find_kept(self, word: str) -> str:
         """Return the newest run that a word means of those whose logs are kept locally, "" for none."""
@@ -34,9 +41,11 @@ class SearchScope:
         """
         runs = tuple(runs)
         launched = _with_restarts({run.run_id for run in runs if run.from_here}, runs)
-        kept = _with_restarts(self.kept, runs)
+        kept, elsewhere = _with_restarts(self.kept, runs), _with_restarts(self.elsewhere, runs)
+        scope = replace(self, kept=kept, elsewhere=elsewhere)
         yours = [run for run in runs if run.run_id in launched or self._owns(run)]
-        here = [run for run in runs if run.run_id in kept or (run in yours and run.job in self.jobs)]
+        own = [run for run in runs if run.run_id in kept or run in yours]
+        here = [run for run in own if scope.is_of_directory(run.run_id, run.job)]
         found = here or yours
         if not found:
             newest = runs[-1]
@@ -99,12 +108,16 @@ def explain_ambiguity(word: str, runs: Sequence[RemoteRun]) -> BadInput:
     return BadInput(f'"{word}" is ambiguous, it means {len(runs)} runs: {names}', "give more of its name")
 
 
-def read_local_scope(logs: Path) -> SearchScope:
-    """Return the scope of the working directory."""
+def read_local_scope(logs: Path, records: Mapping[str, RunRecord]) -> SearchScope:
+    """Return the scope of the working directory, of which `logs` keeps the runs.
+
+    `records`: the launches that this machine remembers.
+    """
     kept = [path.name for path in logs.iterdir() if path.is_dir()] if logs.is_dir() else []
     files = [path for folder in list_config_folders() for path in folder.glob("*.y*ml")]
     jobs = [path.stem for path in files if path.suffix in SUFFIXES and path.stem != "hosts"]
-    return SearchScope(frozenset(kept), frozenset(jobs), read_user_name())
+    elsewhere = [each for each, record in records.items() if record.logs not in ("", str(logs.resolve()))]
+    return SearchScope(frozenset(kept), frozenset(jobs), read_user_name(), frozenset(elsewhere))
 
 
 def follow_next_starts(run: RemoteRun, find: Callable[[str], RemoteRun]) -> RemoteRun:

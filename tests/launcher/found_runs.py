@@ -34,3 +34,11 @@ def source(*answers: tuple[HostEntry, list[dict[str, Any]]], known: RunRecord | 
     memory = {} if known is None else {known.plan.run_id: known}
     node_run = ((entry, {"runs": runs, "t": 5000.0, "user": "ana"}, 5000.0) for entry, runs in answers)
     return merge_node_runs(node_run, memory)
+
+
+def launched_by(who: str, run: str, at: float) -> dict[str, Any]:
+    """Return what a host tells of a run that somebody launched."""
+    data = node_run(run, state={"started": at})
+    data["spec"]["launch"] = {**data["spec"]["launch"], "started_by": who}
+    data["spec"]["job"] = run.partition("-")[0]
+    return data

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,6 +15,7 @@ from launcher.follow.events import RunEvent
 from launcher.follow.outcome import build_outcome
 from launcher.follow.phases import Phases
 from launcher.follow.run_state import RunState
+from launcher.planning.run_record import RunRecord
 from launcher.rundir.end_state import summarize_ends
 from launcher.rundir.log_store import LogStore
 from launcher.runs.attach import HISTORY_BYTES
@@ -25,7 +25,7 @@ from launcher.runs.render import render_runs
 from preflight.errors import BadInput
 from tests.launcher.asked_runs import LONG
 from tests.launcher.asked_runs import ended as ended_there
-from tests.launcher.found_runs import A, B, found, node_run, over
+from tests.launcher.found_runs import A, B, found, launched_by, node_run, over
 from tests.launcher.run_events import CPU, ended, host_report, placed, replay, said, stops
 from tests.launcher.run_plans import NOWHERE, plan, run_id
 from tests.launcher.terminal import RUN, Home
@@ -171,14 +171,6 @@ def test_a_run_that_has_ended_on_one_host_only_says_so_and_is_not_over() -> None
     assert remark.endswith("b has no record of it: it was not started or has been removed")
 
 
-def launched_by(who: str, run: str, at: float) -> dict[str, Any]:
-    """Return what a host tells of a run that somebody launched."""
-    data = node_run(run, state={"started": at})
-    data["spec"]["launch"] = {**data["spec"]["launch"], "started_by": who}
-    data["spec"]["job"] = run.partition("-")[0]
-    return data
-
-
 def test_last_is_the_newest_of_this_directory_else_of_yours_and_never_anothers() -> None:
     mine, other, here = run_id("mine-1"), run_id("other-1"), run_id("here-1")
     runs = found(
@@ -286,8 +278,11 @@ def test_the_scope_of_a_directory_is_its_run_configs_and_what_is_kept_in_it(
     for path in ("gpulaunch/train.yaml", "gpulaunch/hosts.yaml", "configs/long.yml", "gpulaunch-runs/r-1/x"):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).touch()
-    scope = read_local_scope(Path("gpulaunch-runs"))
+    record = RunRecord(plan((None,)), (A,), "ana@x", 1.0, logs=str(tmp_path / "gpulaunch-runs"))
+    other, old = replace(record, logs=str(tmp_path / "x" / "gpulaunch-runs")), replace(record, logs="")
+    scope = read_local_scope(Path("gpulaunch-runs"), {"here": record, "there": other, "unknown": old})
     assert (sorted(scope.kept), sorted(scope.jobs)) == (["r-1"], ["long", "train"])
+    assert scope.elsewhere == {"there"}
 
 
 def test_rm_names_the_last_run_and_deletes_it_only_after_a_yes(home: Home) -> None:

@@ -11,8 +11,8 @@ from launcher.runs.expected_run import ExpectedRun, find_expected
 from launcher.runs.last_run import SearchScope
 from launcher.runs.search import SearchResult, choose_run
 from preflight.errors import BadInput
-from tests.launcher.found_runs import A, found, node_run
-from tests.launcher.run_plans import plan
+from tests.launcher.found_runs import A, found, launched_by, node_run
+from tests.launcher.run_plans import plan, run_id
 
 OLD, NEW, OTHER = "r1-20261122-104500-0a1b2c", "r1-20261123-104500-0a1b2d", "x-20261124-104500-0a1b2e"
 SILENT = {"b": ConnectionTimedOut("b", "no answer", "is it up?")}
@@ -87,6 +87,8 @@ def test_the_newest_launch_of_this_directory_is_expected_before_any_other() -> N
     assert expected("last", SearchScope(frozenset({OLD}), frozenset({"x"}), "ana")) == OTHER
     assert expected("0a1b2e", here) == OTHER
     assert expected("y", here) is None
+    apart = SearchScope(frozenset({OLD}), frozenset({"x"}), "ana", frozenset({OTHER}))
+    assert expected("last", apart) == OLD  # OTHER is of a config of the same name in another project
     longer = OTHER.replace(OTHER[: OTHER.index("-")], "r1x")
     records[longer] = launch(longer, B)
     assert expected("r1", SearchScope(frozenset({longer}), frozenset(), "ana")) != longer  # a whole name wins
@@ -103,3 +105,20 @@ def test_a_run_that_may_be_on_a_silent_host_is_no_mistake_of_the_command_line() 
     ]
     with pytest.raises(BadInput, match=r"was found on a,b$"):
         choose_run("r1", [A, B], SearchResult((), {}, {}, {}))
+
+
+def test_last_is_no_run_of_a_config_of_the_same_name_that_was_launched_in_another_project() -> None:
+    first, second = launched_by("ana@x", "train-1", 10.0), launched_by("ana@x", "train-2", 20.0)
+    runs = tuple(replace(run, from_here=True) for run in found((A, [first, second])))
+    scope = SearchScope(frozenset({run_id("train-1")}), frozenset({"train"}), "ana")
+    assert scope.find_last(runs).run_id == run_id("train-2")  # from another laptop, say
+    apart = replace(scope, elsewhere=frozenset({run_id("train-2")}))
+    assert apart.find_last(runs).run_id == run_id("train-1")
+    third = launched_by("ana@x", "train-3", 30.0)  # its host has started it again
+    third["spec"]["restart"] = {"after": run_id("train-2")}
+    second["next"] = {"state": "restarted", "run_id": run_id("train-3")}
+    again = found((A, [first, second, third]))
+    assert (scope.find_last(again).run_id, apart.find_last(again).run_id) == (
+        run_id("train-3"),
+        run_id("train-1"),
+    )

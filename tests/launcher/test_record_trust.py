@@ -198,9 +198,12 @@ def test_the_key_of_a_launch_is_remembered_here_and_never_taken_from_a_host(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     record = build_run_record(PLAN, PLAN.nodes[0], (A, replace(B, identity_file="/k/of-b")))
     assert "of-b" not in json.dumps(record)  # which goes to the hosts
+    monkeypatch.chdir(tmp_path)
     save_run_record(record, {"a": "/k/named"})
     (kept,) = tmp_path.rglob("*.json")
     (launched,) = read_run_records().values()
+    assert launched.logs == str(tmp_path / "gpulaunch-runs")
+    assert read_record(json.loads(kept.read_text())).logs == ""
     assert [entry.identity_file for entry in launched.entries] == ["/k/named", ""]
     assert [entry.identity_file for entry in read_record(json.loads(kept.read_text())).entries] == ["", ""]
 
