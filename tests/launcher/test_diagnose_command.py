@@ -66,13 +66,14 @@ def test_a_log_is_diagnosed_on_one_screen(tmp_path: Path) -> None:
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
 def test_of_a_log_that_is_too_long_the_lines_keep_their_numbers(block: int, encoding: str) -> None:
     text = "".join(f"step {n}: {'-' * (n % 9)}\n" for n in range(1, 20_000)) + OOM
+    lines = text.split("\n")
     log = read_log(io.BytesIO(text.encode(encoding)), Log("", "train.log"), block=block)
     assert not log.text
     assert len(log.kept) < 2000
     evidence = diagnose_logs([log]).causes[0].evidence[0]
-    assert text.split("\n")[evidence.line - 1] == evidence.text == OOM.splitlines()[-1]
+    assert lines[evidence.line - 1] == evidence.text == OOM.splitlines()[-1]
     for line in read_logs((log,)):
-        assert text.split("\n")[line.number - 1].rstrip() == line.text
+        assert lines[line.number - 1].rstrip() == line.text
     assert read_log(io.BytesIO(OOM.encode(encoding)), Log("")).text == OOM
 
 
