@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from tests.command_server import run_module
 from tests.lab.silicon.ask import environment
 from tests.lab.silicon.profile import Profile, load_profile
 from tests.lab.silicon.state import stage
@@ -69,16 +70,7 @@ class User:
 
     def gpulaunch(self, *words: str, timeout_s: float = 150.0) -> "subprocess.CompletedProcess[str]":
         """Run gpulaunch to its end."""
-        return subprocess.run(
-            [sys.executable, "-m", "launcher.cli", *words],
-            cwd=self.home,
-            env=self.env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
+        return run_module("launcher.cli", words, self.home, self.env, timeout_s)
 
     def outcome(self) -> dict[str, Any]:
         """Return what the newest run left as its outcome."""

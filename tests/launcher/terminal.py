@@ -16,6 +16,7 @@ from pathlib import Path
 from launcher.config.disconnect_options import DEFAULT_GRACE_S
 from launcher.launch.signals import BOUNCE_S
 from launcher.onhost.supervisor.node import make_node_name
+from tests.command_server import run_module
 from tests.launcher.run_plans import run_id
 
 CHECKOUT = Path(__file__).parents[2]
@@ -59,15 +60,14 @@ class Home:
         document |= {"script": script, "detach": detach, "claims": False, "quiet_s": 0.2}
         document["disconnect"] = ["continue", 600.0, grace_s]
         config.write_text(json.dumps(document))
-        argv = [sys.executable, "-m", "tests.lab.fault_client", str(config)]
-        done = subprocess.run(
-            argv, cwd=self.home, env=self.env, capture_output=True, text=True, timeout=90, check=False
-        )
+        done = run_module("tests.lab.fault_client", [str(config)], self.home, self.env, 90.0)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
     def gpulaunch(self, *words: str, **more: object) -> "subprocess.CompletedProcess[str]":
-        """Run a command without a terminal."""
+        """Run a command without a terminal; `more` is for subprocess.run."""
+        if not more:
+            return run_module("launcher.cli", words, self.home, self.env, 90.0)
         options: dict[str, object] = {"cwd": self.home, "env": self.env, "stdin": subprocess.DEVNULL, **more}
         argv = [sys.executable, "-m", "launcher.cli", *words]
         return subprocess.run(  # type: ignore[call-overload,no-any-return]

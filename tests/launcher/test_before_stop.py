@@ -15,6 +15,7 @@ from launcher.config.before_stop_options import BeforeStop
 from launcher.config.run_config import load_run_config
 from launcher.errors import ConfigError
 from tests.field_notes.ranks import LIGHT, SHIMS, shimmed
+from tests.torchless import write_python
 
 ROOT = Path(__file__).parents[2]
 SAVES = """
@@ -37,10 +38,17 @@ time.sleep(120)
 """
 
 
-def stopped_run(place: Path, before: dict[str, Any], *, save: str, number: int) -> dict[str, Any]:
+def stopped_run(
+    place: Path, before: dict[str, Any], *, save: str, number: int, torchless: bool = False
+) -> dict[str, Any]:
     """Run on this machine, send gpulaunch a signal once all ranks are up; return the outcome."""
     (place / "job.py").write_text(SAVES.format(save=save))
-    config = {"script": "job.py", "gpus": "none", "processes_per_host": 2, "guard": "off", "output": "out"}
+    if torchless:  # it is accelerate's stand-in that gets the time then
+        (place / "hosts.yaml").write_text(
+            json.dumps({"hosts": {"localhost": {"python": write_python(place)}}})
+        )
+    config: dict[str, Any] = {"engine": "accelerate"} if torchless else {}
+    config |= {"script": "job.py", "gpus": "none", "processes_per_host": 2, "guard": "off", "output": "out"}
     (place / "job.yaml").write_text(json.dumps({**config, "before_stop": before, "grace": 5}))
     with subprocess.Popen(
         [sys.executable, "-m", "launcher", "run", "-c", "./job.yaml", "--json"],
@@ -80,7 +88,7 @@ def test_all_ranks_are_warned_and_the_end_says_that_none_has_saved(tmp_path: Pat
     (tmp_path / "out/checkpoint-3").mkdir(parents=True)
     os.utime(tmp_path / "out/checkpoint-3", (1.0, time.time() - 60))
     before = {"signal": "USR1", "wait_s": 30}
-    outcome = stopped_run(tmp_path, before, save="False", number=signal.SIGTERM)
+    outcome = stopped_run(tmp_path, before, save="False", number=signal.SIGTERM, torchless=True)
     assert {(tmp_path / f"signals-{rank}").read_text() for rank in (0, 1)} == {"SIGUSR1\n"}
     assert outcome["stop_checkpoint"]["path"] is None
     assert "the run wrote no whole checkpoint after the signal" in outcome["said"]

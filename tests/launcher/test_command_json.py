@@ -30,21 +30,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     home.end_all()
 
 
-def gpulaunch(home: Home, *words: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "launcher.cli", *words],
-        cwd=home.home,
-        env=home.env,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-    )
-
-
 def document(home: Home, *words: str, code: int = 0) -> dict[str, Any]:
-    done = gpulaunch(home, *words, "--json")
+    done = home.gpulaunch(*words, "--json")
     assert done.returncode == code, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     assert found["exit_code"] == code
@@ -81,7 +68,7 @@ def test_a_recording_is_of_one_host_given_either_way(home: Home) -> None:
     assert (found["file"], found["host"], found["masked"]) == ("facts.json", "localhost", False)
     kept = json.loads((home.home / "facts.json").read_text())
     assert (found["schema"], kept["schema"]) == ("gpulaunch.recording/1", "gpulaunch.record/1")
-    assert gpulaunch(home, "record", "localhost", "-o", "facts.json", "--force").returncode == 0
+    assert home.gpulaunch("record", "localhost", "-o", "facts.json", "--force").returncode == 0
 
 
 def test_a_document_has_the_exit_code_of_its_command(home: Home) -> None:

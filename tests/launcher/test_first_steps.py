@@ -92,7 +92,7 @@ NO_RUN = 'error: no run called "nothing" was found on localhost\n  fix: gpulaunc
     ],
 )
 def test_a_mistake_is_told_with_the_next_step(home: Home, words: str, code: int, message: str) -> None:
-    done = shell(home, f"gpulaunch {words}")
+    done = home.gpulaunch(*shlex.split(words))
     assert done.returncode == code, done.stderr
     assert message in done.stderr
     assert done.stdout == ""
@@ -100,7 +100,7 @@ def test_a_mistake_is_told_with_the_next_step(home: Home, words: str, code: int,
 
 def test_a_file_that_is_no_config_at_all_is_not_told_line_by_line(home: Home) -> None:
     (home.home / "wrong.yaml").write_text("".join(f"key{n}: 1\n" for n in range(300)))
-    done = shell(home, "gpulaunch run -c ./wrong.yaml")
+    done = home.gpulaunch("run", "-c", "./wrong.yaml")
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) < 25
     assert "  and 30 more\n" in done.stderr
@@ -209,12 +209,12 @@ def test_a_disk_that_is_full_here_is_named_and_leaves_no_half_file(home: Home, t
 
 
 def test_what_is_named_to_be_ended_and_is_no_leftover_is_told(home: Home) -> None:
-    done = shell(home, f"gpulaunch clean-zombies --dry-run --pid {os.getpid()}")
+    done = home.gpulaunch("clean-zombies", "--dry-run", "--pid", str(os.getpid()))
     assert done.returncode == 2
     assert f"pid {os.getpid()} (" in done.stderr
     assert "is neither rank nor launcher, and holds no GPU" in done.stderr
-    done = shell(home, "gpulaunch clean-zombies --dry-run --pid 4194303")
+    done = home.gpulaunch("clean-zombies", "--dry-run", "--pid", "4194303")
     assert (done.returncode, "localhost has no process 4194303" in done.stderr) == (2, True)
-    done = shell(home, "gpulaunch clean-zombies --dry-run --gpu 99")
+    done = home.gpulaunch("clean-zombies", "--dry-run", "--gpu", "99")
     assert done.returncode == 2
     assert "localhost has no GPU 99: it has" in done.stderr

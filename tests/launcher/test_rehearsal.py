@@ -26,6 +26,7 @@ from preflight.decide.script_args import get_option
 from preflight.diagnosis.diagnose import diagnose
 from preflight.facts.json_codec import encode
 from preflight.job import Job, Precision
+from tests.command_server import run_module
 from tests.field_notes.ranks import LIGHT, SHIMS
 from tests.hardware import l40s, titan
 from tests.launcher.run_plans import NOWHERE, plan
@@ -287,22 +288,15 @@ ONE_RANK = CONFIG.replace("host: 2", "host: 1")
 
 
 def gpulaunch(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "launcher.cli", *words],
-        cwd=root,
-        env={
-            **os.environ,
-            "PYTHONPATH": f"{SHIMS}:{ROOT}",
-            "SHIMS": LIGHT,
-            "XDG_STATE_HOME": str(root / "state"),
-            "OMP_NUM_THREADS": "1",
-        }
-        | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        timeout=150,
-        check=False,
-    )
+    env = {
+        **os.environ,
+        "PYTHONPATH": f"{SHIMS}:{ROOT}",
+        "SHIMS": LIGHT,
+        "XDG_STATE_HOME": str(root / "state"),
+        "OMP_NUM_THREADS": "1",
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+    return run_module("launcher.cli", words, root, env, 150.0)
 
 
 @pytest.mark.train

@@ -4,8 +4,6 @@ import errno
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -24,6 +22,7 @@ from launcher.onhost.supervisor.requests.list import describe_run
 from launcher.onhost.supervisor.run_dir import read_state
 from launcher.runs.remote_run import NodeRun
 from launcher.runs.stop import stop_run
+from tests.command_server import Command, start_module
 from tests.launcher.onhost_driver import Driver
 from tests.launcher.test_restart_on_host import await_
 from tests.users import User
@@ -45,7 +44,7 @@ kill -9 $$
 class Chain:
     """The starts of one run on this host, and a reader that looks at them all the time, as `ps` would."""
 
-    def __init__(self, user: User, client: "subprocess.Popen[str]", first: Path) -> None:
+    def __init__(self, user: User, client: Command, first: Path) -> None:
         self.user, self.client, self.first = user, client, first
         self.seen: list[tuple[int, str]] = []
         self._over = threading.Event()
@@ -106,10 +105,9 @@ def chain(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Chain]:
     on_end, pause = 'on_end=[sh, -c, "cat >> ended; echo >> ended"]', settings.get("pause", 0)
     options = [word for each in (*sets, f"restart.backoff_s={pause}", on_end) for word in ("--set", each)]
     words = ["run", "--hosts", "localhost", "--gpus", "none", "--restarts", str(settings.get("max", 2))]
-    argv = [sys.executable, "-m", "launcher.cli", *words, *options, "--", "./train.sh"]
-    with subprocess.Popen(argv, cwd=user.home, env=user.env, stdout=subprocess.PIPE, text=True) as client:
+    words += [*options, "--", "./train.sh"]
+    with start_module("launcher.cli", words, user.home, user.env) as client:
         try:
-            assert client.stdout is not None
             assert any("begins" in line for line in client.stdout)
             first = next((user.home / "state").glob("gpulaunch/runs/*/[!.]*/"))
             await_((first / "detached").exists)
@@ -175,16 +173,8 @@ def test_a_restart_outlives_a_keeper_that_is_killed_while_it_is_made(chain: Chai
     await_(lambda: not Path(f"/proc/{keeper}").exists())
     assert chain.look() == (1, "waiting")
     assert chain.notices() == []
-    attached = subprocess.Popen(
-        [sys.executable, "-m", "launcher.cli", "attach", "--json", chain.first.name],
-        cwd=chain.user.home,
-        env=chain.user.env,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    told, _ = attached.communicate(timeout=120)
-    outcome = json.loads(told)
+    attached = chain.user.gpulaunch("attach", "--json", chain.first.name)
+    outcome = json.loads(attached.stdout)
     assert (attached.returncode, outcome["verdict"], len(outcome["restarts"]["starts"])) == (0, "finished", 2)
     assert not [each for each in chain.end() if each[1] in ("failed", "lost")]
 

@@ -3,8 +3,6 @@
 import json
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,6 +13,7 @@ import pytest
 
 from launcher.onhost.supervisor import next_start
 from launcher.onhost.supervisor.run_dir import DETACHED
+from tests.command_server import Command, start_module
 from tests.lab.silicon.state import state_text
 from tests.launcher.test_restart_on_host import await_
 from tests.torchless import write_python
@@ -149,26 +148,23 @@ def test_the_last_start_tells_of_all_and_its_exit_code_counts(tmp_path: Path) ->
 
 
 @contextmanager
-def begun(user: User, *words: str) -> Iterator["subprocess.Popen[str]"]:
+def begun(user: User, *words: str) -> Iterator[Command]:
     """Start a command whose output is read as it comes: a run, where none is named."""
-    argv = [sys.executable, "-m", "launcher.cli", *(words or ("run", "-c", "./job.yaml"))]
-    with subprocess.Popen(
-        argv, cwd=user.home, env=user.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as process:
+    words = words or ("run", "-c", "./job.yaml")
+    with start_module("launcher.cli", words, user.home, user.env) as process:
         try:
             yield process
         finally:
             process.terminate()
 
 
-def read_until(process: "subprocess.Popen[str]", words: str) -> str:
+def read_until(process: Command, words: str) -> str:
     """Return the line that holds these words, once it is there."""
-    assert process.stdout is not None
     return next((line for line in process.stdout if words in line), f"never said: {words}")
 
 
 @contextmanager
-def failing(user: User, *, attached: bool) -> Iterator["subprocess.Popen[str]"]:
+def failing(user: User, *, attached: bool) -> Iterator[Command]:
     """Yield the client of a run that fails now: the one that launched it, or one that attached after that."""
     # Until its client has released it, a run is that client's alone: its host would not start it again.
     wait = "import glob, os, time\nwhile not glob.glob({!r}): time.sleep(0.01)\n".format
@@ -240,7 +236,7 @@ os.kill(os.getpid(), 9)
 
 
 @contextmanager
-def released(user: User) -> Iterator["subprocess.Popen[str]"]:
+def released(user: User) -> Iterator[Command]:
     """Yield the client of a run that its host may start again, before it fails."""
     user.write(AGAIN, {"gpus": "none", "restart": {"backoff_s": 0}})
     with begun(user) as client:

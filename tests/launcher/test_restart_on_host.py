@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -19,6 +18,7 @@ from launcher.onhost.supervisor.daemon import restart_keeper
 from launcher.onhost.supervisor.node import read_node_location
 from launcher.onhost.supervisor.processes import read_start_ticks
 from launcher.onhost.supervisor.requests import restart, stop
+from tests.command_server import start_module
 from tests.users import User
 
 KILLED = {"launcher_code": -9, "ranks": {"0": -9}, "why": "rank 0 failed with exit code -9"}
@@ -78,10 +78,9 @@ def test_a_run_whose_client_was_killed_is_restarted_from_its_checkpoint(
     on_end = 'on_end=[sh, -c, "cat >> ended; echo >> ended"]'
     options = [word for each in (*sets, "restart.backoff_s=0", on_end) for word in ("--set", each)]
     words = ["run", "--hosts", ",".join(hosts), "--gpus", "none", "--restarts", "2", *options]
-    argv = [sys.executable, "-m", "launcher.cli", *words, "--", f"./{script}"]
-    with subprocess.Popen(argv, cwd=user.home, env=user.env, stdout=subprocess.PIPE, text=True) as client:
+    words += ["--", f"./{script}"]
+    with start_module("launcher.cli", words, user.home, user.env) as client:
         try:
-            assert client.stdout is not None
             for _ in hosts:
                 assert any("begins" in line for line in client.stdout)
             places = [user.home / (name if len(hosts) > 1 else "state") for name in hosts]
