@@ -12,7 +12,7 @@ from launcher.remote.program_source import read_program_source
 
 SHIMS = Path(__file__).parents[1] / "shims"
 STOPPED = 86
-LIGHT = "no_compiler no_dtensor quick_end"
+LIGHT = "no_compiler no_dtensor no_extras quick_end"
 """What a rank leaves out that compiles and shards nothing, and whose end is not what a test is about."""
 
 

@@ -87,7 +87,8 @@ def main(config: dict[str, Any]) -> int:
     )
     claims = config.get("claims", True)
     plan = plain_plan(config["run_id"], config["hosts"], config["ranks"], config["script"], claims=claims)
-    plan = replace(plan, hang_timeout_s=config.get("hang_timeout_s"))
+    nodes = tuple(replace(node, env=config.get("env", {})) for node in plan.nodes)
+    plan = replace(plan, nodes=nodes, hang_timeout_s=config.get("hang_timeout_s"))
     screen = Screen(sys.stdout)
     outcome = Attempt(launch, plan, screen).start_and_follow()
     for line in render_outcome(outcome):

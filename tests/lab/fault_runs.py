@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,7 @@ class Laptop:
         detach: bool = False,
         screen: Path | None = None,
         hang_timeout_s: float | None = None,
+        env: Mapping[str, str] | None = None,
     ) -> Running:
         """Start a run of plain ranks, each of which claims a GPU; what is printed may go to a file.
 
@@ -59,7 +60,7 @@ class Laptop:
         document = {"inventory": str(self.lab.inventory_path), "hosts": self.names(hosts), "ranks": ranks}
         document |= {"run_id": self.run_id, "script": script, "detach": detach}
         document |= {"disconnect": [] if stops_after_s is None else ["stop", stops_after_s]}
-        document |= {"hang_timeout_s": hang_timeout_s}
+        document |= {"hang_timeout_s": hang_timeout_s, "env": dict(env or {})}
         config.write_text(json.dumps(document))
         return self._start(["tests.lab.fault_client", str(config)], screen=screen)
 

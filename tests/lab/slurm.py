@@ -168,7 +168,7 @@ class Slurm:
             if done.stdout.split() == [str(count)]:
                 return
             assert time.monotonic() < deadline, self.run("sinfo", "-R", check=False).stdout + self.log()
-            time.sleep(0.05)
+            time.sleep(0.2)
 
     def state(self, job: str) -> str:
         """Return the state of a job, "" when the controller knows it no more."""
@@ -180,7 +180,7 @@ class Slurm:
         deadline = time.monotonic() + timeout_s
         while (state := self.state(job)) not in states:
             assert time.monotonic() < deadline, f"{job} is {state}, not {states}\n{self.log()}"
-            time.sleep(0.1)
+            time.sleep(0.3)
         return state
 
     @contextmanager

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.field_notes.ranks import shimmed
 from tests.lab.hosts import Lab
 from tests.lab.run_cli import Cli
 
@@ -75,10 +76,10 @@ def test_fsdp_1_and_2_are_stopped_and_resume_in_a_world_of_another_size(lab: Lab
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
     (package / "train.py").write_text(TRAIN)
-    keys = '"sync": {"from": "project"}, "workdir": "~/sharded"'
+    keys = {"sync": {"from": "project"}, "workdir": "~/sharded", "env": shimmed("quick_end")}
 
     def paste(line: str) -> None:
-        (cli.home / "job.yaml").write_text(f'{{"command": "{line}", {keys}}}')
+        (cli.home / "job.yaml").write_text(json.dumps({"command": line, **keys}))
 
     paste("LR=0.01 torchrun --nproc_per_node 1 -m pkg.train 100000")
     running = cli.start(first)

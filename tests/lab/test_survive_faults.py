@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.field_notes.ranks import LIGHT, shimmed
 from tests.lab.fault_runs import RUNS, Laptop, run_called, until
 from tests.lab.fault_scripts import COUNT, LOADER, MUCH
 from tests.lab.hosts import LabHost
@@ -60,7 +61,7 @@ def test_when_accelerates_launcher_is_killed_everything_ends_on_all(laptop: Lapt
 
 @pytest.mark.train
 def test_a_dead_dataloader_worker_is_named_and_ends_the_run(laptop: Laptop, table: Table) -> None:
-    running = laptop.launch(LOADER, hosts=1)
+    running = laptop.launch(LOADER, hosts=1, env=shimmed(LIGHT))
     laptop.under_way(running, "worker None", ranks=1)
     host = laptop.hosts[0]
     rank = laptop.rank_pid(host, 0)

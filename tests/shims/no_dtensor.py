@@ -23,7 +23,7 @@ class Absent:
 
 def refuse(*_: object, **__: object) -> None:
     """Shard nothing."""
-    raise NotImplementedError("a training that shards runs without this shim")
+    raise NotImplementedError("a training that needs it runs without this shim")
 
 
 class AbsentModule(ModuleType):
@@ -32,16 +32,21 @@ class AbsentModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return refuse if name.islower() else type(name, (Absent,), {})
+        found = refuse if name.islower() else type(name, (Absent,), {})
+        setattr(self, name, found)  # one class, however often it is named
+        return found
 
 
 class AbsentModules:
     """Finds whatever lies in the packages that are left out, and loads nothing."""
 
+    def __init__(self, left_out: Sequence[str]) -> None:
+        self.left_out = left_out
+
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        found = any(f"{name}.".startswith(f"{package}.") for package in LEFT_OUT)
+        found = any(f"{name}.".startswith(f"{package}.") for package in self.left_out)
         return ModuleSpec(name, self, is_package=True) if found else None  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
@@ -53,4 +58,4 @@ class AbsentModules:
 
 def turn_on(_: ModuleType) -> None:
     """Find nothing sharded, right after torch.distributed was imported."""
-    sys.meta_path.insert(0, AbsentModules())
+    sys.meta_path.insert(0, AbsentModules(LEFT_OUT))

@@ -1,8 +1,8 @@
 """Python imports this at its start where tests/shims is in PYTHONPATH; SHIMS names what to turn on.
 
 The script stays as its author wrote it, so that what reads it and what runs it see the same lines. Whatever
-imports torch or accelerate then gets the shim. accelerate's launcher, which is no rank, gets only those that
-leave something out.
+imports torch or accelerate then gets the shim. Launchers, which are no ranks, get all those that leave
+something out of torch, and no other.
 """
 
 import gc
@@ -19,11 +19,13 @@ AFTER = {
     "known_models": "transformers.utils.import_utils",
     "no_compiler": "torch._compile",
     "no_dtensor": "torch.distributed",
+    "no_extras": "torch._compile",
     "pretended_gpus": "torch",
     "quick_end": "torch",
     "simulated_gpus": "torch",
 }
-LIGHT = ("no_compiler", "no_dtensor", "quick_end")
+LAUNCHERS = {"accelerate.commands.launch", "torch.distributed.run"}
+LIGHT = ("no_compiler", "no_dtensor", "no_extras", "quick_end")
 
 
 class AfterImport:
@@ -60,8 +62,10 @@ def _hook(loader: Any, changes: list[Callable[[ModuleType], None]]) -> None:
 
 
 _shims = os.environ.get("SHIMS", "").split()
-if "accelerate.commands.launch" in sys.orig_argv:
-    _shims = [shim for shim in _shims if shim in LIGHT]
+if _shims and LAUNCHERS & set(sys.orig_argv):
+    _shims = [*LIGHT]
+elif "known_models" in _shims:  # transformers needs them
+    _shims = [shim for shim in _shims if shim != "no_extras"]
 if "quick_end" in _shims:  # nor searches before the end: a sixth of the CPU of the libraries' import
     gc.disable()
 if _shims:
