@@ -14,6 +14,7 @@ from preflight.diagnosis.long_messages import find_long_hits
 from preflight.diagnosis.process_ends import WATCHDOG, demote_lost_store, echoes_lost_peer, weigh_peers_end
 from preflight.diagnosis.quoted_text import is_shown_text
 from preflight.diagnosis.repeated_statuses import add_last_errors, refine_assertions, refine_statuses
+from preflight.diagnosis.replacements import says_instead
 from preflight.diagnosis.result import USER_CODE
 from preflight.diagnosis.run_progress import FULL_BAR, RunProgress
 from preflight.diagnosis.run_starts import FIRST_FAILURE
@@ -30,6 +31,11 @@ from preflight.diagnosis.user_exceptions import (
 )
 
 _SHORT_END = 3
+# What programs say of a package, a GPU or a port that they continue without; and that they do not.
+_STATED = frozenset({"S27", "S37", "S50", "S89", "S91", "S121"})
+_OF_ERROR = re.compile(
+    r"(?<!\w)(?:[A-Z]\w*)?(?:[Ee]rror|ERROR|FATAL|[Ff]atal|CRITICAL|Exception)\b|\b(?:[Ff]ailed|FAILED)\b"
+)
 _TELLS_OF_OTHERS = "TuneError"  # of trials that failed while others of the same Ray made steps
 _RAISES = re.compile(r"[\s\d>❱│-]*raise \w")
 _CUT = 6  # lines at a log's end among which the `raise` is whose message is lost
@@ -39,7 +45,10 @@ _STUCK, _UNSTUCK = "may be stuck", "Thread is unstuck"
 _ABSENT = re.compile(r"\bExecution of replica \d+ failed: ")
 _TRIED_AGAIN = frozenset({"rendezvous-timeout", "nccl-network", "ssh-access", "local-server"})
 _UNSTARTED = frozenset({"S44", "S110", "S111", "S113"})
-_NO_MODULE = re.compile(r"Lmod has detected the following error|.{0,40}Unable to locate a modulefile")
+_SIDE_PROGRAM = re.compile(r"(?:^|: )(?:nvidia-smi|rocm-smi|git): (?:command )?not found")
+_NO_MODULE = re.compile(
+    rf"Lmod has detected the following error|.{{0,40}}Unable to locate a modulefile|.{{0,300}}?{_SIDE_PROGRAM.pattern}"
+)
 _GATED, _REFUSED, _NO_GPU, _SOME_STATUS, _ASKED = "S80", "S81", "S37", "S33", "S138"
 # Messages of kernels, GPU code and libraries that no exception carries.
 _UNCARRIED = re.compile(r"NCCL|NVRM|[Gg]loo|\.cu:\d")
@@ -221,7 +230,9 @@ def _not_continued(hits: Sequence[SignatureHit], course: RunProgress) -> list[Si
     hits = [hit for hit in hits if not course.was_stopped_when_done(hit.line, hit.row)]
     absent = [hit.line.order for hit in hits if _NO_MODULE.match(hit.line.text)]
     if absent and (not course.failing or course.failing[-1].order <= absent[-1]):
-        worked = any(FULL_BAR.search(line.text) for line in lines[absent[-1] :])  # a program, without it
+        behind = [line.text for line in lines[absent[-1] + 1 :] if line.text.strip()]
+        aside = _SIDE_PROGRAM.search(lines[absent[-1]].text) is not None and len(behind) >= _SHORT_END
+        worked = aside or any(map(FULL_BAR.search, behind))  # a program, without it
         hits = [hit for hit in hits if not (worked and hit.line.order in absent)]
     if any(hit.row.code == "S113" and re.search(TAKEN_FOR_A_COMMAND, hit.line.text) for hit in hits):
         hits = [hit for hit in hits if "arguments are required" not in hit.line.text]
@@ -368,12 +379,20 @@ def _waiting(
     ]
 
 
+def _is_stated(candidate: Candidate, ended: int) -> bool:
+    """Whether a program only states what it lacks, in no exception or error, and the log continues behind."""
+    said = [at.text for at in candidate.cause.evidence]
+    return candidate.first.order < ended - 1 and not any(map(_OF_ERROR.search, said))
+
+
 def _is_failure_alone(candidate: Candidate, ended: int) -> bool:
     """Whether it counts where nothing else shows a failure; `ended`: where the log's last two lines start."""
     text = candidate.cause.evidence[0].text
     row = find_first_match(text)
     if candidate.warning_only:
         return _NO_CUDA.search(text) is not None
+    if candidate.cause.code in _STATED and (says_instead(text) or _is_stated(candidate, ended)):
+        return False
     return (
         row is None or row.definitive or (row.depth is CausalDepth.GENERAL and candidate.first.order >= ended)
     )

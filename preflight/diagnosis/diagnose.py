@@ -20,10 +20,19 @@ from preflight.diagnosis.outlived_exceptions import blank_ignored, blank_outlive
 from preflight.diagnosis.pod_events import blank_recovered
 from preflight.diagnosis.quoted_text import blank_samples, is_shown_text
 from preflight.diagnosis.rank_exits import exit_candidates
-from preflight.diagnosis.result import BENIGN, NAN_LOSS, UNKNOWN, BenignWarning, Cause, Diagnosis, Evidence
+from preflight.diagnosis.result import (
+    BENIGN,
+    NAN_CODE,
+    NAN_LOSS,
+    UNKNOWN,
+    BenignWarning,
+    Cause,
+    Diagnosis,
+    Evidence,
+)
 from preflight.diagnosis.run_ends import COUNTED_RUNS
 from preflight.diagnosis.run_progress import RunProgress
-from preflight.diagnosis.series import Point, read_points
+from preflight.diagnosis.series import Point, find_lost_objective, read_points
 from preflight.diagnosis.signature_matcher import JoinedLines, find_hits, is_harmless, zero_numbers
 from preflight.diagnosis.signatures.table import NOTICES, CausalDepth, find_signature
 from preflight.diagnosis.tracebacks import is_quoted, parse_exceptions
@@ -175,6 +184,12 @@ def _from_series(lines: Sequence[Line]) -> list[Candidate]:
     for point in read_points(lines):
         if not _is_code(lines, point):
             by_rank.setdefault(point.line.stream, []).append(point)
+    last = max((points[-1].line.order for points in by_rank.values()), default=-1)
+    if (lost := find_lost_objective(lines)) and last < lost[0].order:
+        said = "what the steps minimize is NaN since this line, and was a number before: a learning rate too high, or bad data"
+        return [
+            Candidate.shown_by(lost[:1], CausalDepth.ROOT, (NAN_CODE, NAN_LOSS), "likely", (said, _NAN_FIX))
+        ]
     bad = [found for points in by_rank.values() if (found := trends.detect_anomalies(points)) is not None]
     if not bad:
         return []

@@ -23,7 +23,7 @@ _MOST_SHOWN = 300
 # A program's own word for an error: the level of a logger, or what a tool writes before its message.
 _BY_LEVEL = re.compile(
     r"\b(?:ERROR|FATAL|CRITICAL|SEVERE)\b(?![\w.]*=)|\"?level\W{1,4}(?:error|fatal|critical)\b"
-    r"|(?:^|[\]:>*] ?)(?:[\w./-]+ )?(?:[Ff]atal )?(?:[Ee]rror|[Ff]atal)(?: \d+)?(?:: |! )(?!\s*[-\d.]+\s*$)|^\W{0,4}(?:An )?[Ee]rror (?:in|while|when|at|occurred)\b|^(?:ERRO|FATA)\[\d{4}\] |^:1:\w+\.cpp +:\d+ *:"
+    r"|(?:^|[\]:>*] ?)(?:[\w./-]+ )?(?:[Ff]atal )?(?:[Ee]rror|[Ff]atal)(?: \d+)?(?:: |! )(?!\s*[-\d.]+\s*$)|^\W{0,4}(?:An )?[Ee]rror (?:in|while|when|at|occurred)\b|^(?:ERRO|FATA)\[\d{4}\] |(?:^|\s)\[[EFC]\](?=[ :])|^:1:\w+\.cpp +:\d+ *:"
 )
 # A program that says why it ends, whatever level it gives the line.
 _LACKING = r"\b(?:[Uu]nable to|[Ff]ailed|[Cc]annot|[Cc]ould not|[Nn]ot (?:found|available|set|installed|configured|specified|enough (?!time))|[Ii]nvalid|(?<![Nn]othing )[Mm]issing|[Nn]o (?:\w+ )?(?:GPUs?|CUDA|devices?)|does not (?:exist|divide|match|fit)|(?:is|are) (?:unset|undefined)|(?:[Mm]ust|[Ee]xpected|[Nn]eeds?|[Rr]equires?|[Oo]nly \d+)\b.{1,80}?\b(?:got|found|given|available|expected))\b"
@@ -44,7 +44,7 @@ _LAST_WORDS = re.compile(
     r"(?:^|: |\] )\W{0,20}(?:[Ff]ailed to|[Cc]ould not|Couldn't|[Cc]annot|[Uu]nable to) |: (?:[\w ]+ )?(?:timed out|refused|denied|unreachable|not permitted|No such file or directory)\W*$|: undefined symbol: |: (?:invalid|unrecognized|unknown|illegal|ambiguous) (?:option|argument|choice|command)\b"
 )
 _NOTHING_TO_READ = re.compile(
-    r"(?:^|: |\] )\W{0,4}No (?:valid |usable |matching |training |input )?(?:data|samples?|images?|videos?|files?|examples|records|datasets?|batches)\b.{0,30}\b(?:found|available|loaded|left (?:after|for))\b"
+    r"\b(?:[Ff]ile|[Dd]irectory|[Ff]older|[Pp]ath|[Cc]onfig|[Dd]ata(?: ?set)?)\b.{0,200} (?:does(?: not|n't) exist|(?:was |is |could )?not (?:be )?found)[.!]*$|(?:^|: |\] )\W{0,4}No (?:valid |usable |matching |training |input )?(?:data|samples?|images?|videos?|files?|examples|records|datasets?|batches)\b.{0,30}\b(?:found|available|loaded|left (?:after|for))\b"
 )
 # Lines that only lead to a message, or close a traceback.
 _EMPTY = re.compile(
@@ -91,6 +91,7 @@ def find_error_lines(
             line
             for line in _ending(said, _filled(lines))
             if not (course.has_outlived(line, 1) or says_instead(line.text) or _answers_on(lines, line))
+            and not (course.advanced and _NOTHING_TO_READ.search(line.text))
         ]
     if not failed and course.done:  # as a script says, whatever the command before has said
         said = [

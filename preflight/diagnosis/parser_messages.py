@@ -7,7 +7,9 @@ from preflight import regex as re
 from preflight.decide.script_args import find_nearest_option, find_nearest_word
 from preflight.diagnosis.lines import Line
 
-_SAID = re.compile(r"(?:\berror|\bERROR|\bError|not used by the HfArgumentParser): (\S.{0,300})")
+_SAID = re.compile(
+    r"(?:(?:\berror|\bERROR|\bError|not used by the HfArgumentParser): |^ *(?=Unknown command line flag |flag --))(\S.{0,300})"
+)
 _UNKNOWN = re.compile(r"unrecognized arguments: (.{1,2000})")
 _CHOICE = re.compile(
     r"argument (?:\S+/)?(\S{1,80}): invalid choice: '?([^'\s]{1,80})'? \((?:choose from|maybe you meant:?) (.{1,2000})\)"

@@ -6,6 +6,7 @@ from preflight import regex as re
 from preflight.diagnosis.line_kinds import mask_digits
 from preflight.diagnosis.line_unwrap import ONES
 from preflight.diagnosis.lines import Line
+from preflight.diagnosis.step_counters import names_step
 from preflight.frozen import dataclass
 
 _VALUE = r"['\"]?(?:tensor\(\s*\[?)?(?P<value>[-+]?(?:nan(?=\.\d\b)|nan|inf(?:inity)?|\d+(?:\.\d*)?(?:e[-+]?\d+)?))(?:(?<=nan)\.\d)?(?![\w.]*[\w])"
@@ -53,6 +54,12 @@ _RULE, _NUMBER = (
     re.compile(r"(?i)[-+]?(?:nan|inf(?:inity)?|\d+(?:\.\d*)?(?:e[-+]?\d+)?)"),
 )
 _LONGEST_HEAD = 200
+# A loss by another name, in a line that counts steps.
+_OBJECTIVE = re.compile(
+    r"(?<![\w.])(?P<name>(?:avg_|mean_|train_|total_)?(?:L|J|obj(?:ective)?|elbo|ELBO|mse|MSE|b?ce|kl|ppl|perplexity|cost|energy))[=:] ?(?P<value>[-+]?(?:nan|\d+(?:\.\d+)?(?:e[-+]?\d+)?))(?![\w.])"
+)
+_SOUND, _LOST = 3, 5
+"""Steps with a number, and NaN ones behind them, that show that an objective was lost."""
 # DeepSpeed chooses the scale itself where its configuration says 0.
 _CHOSEN = re.compile(r"['\"]loss_scale['\"]\s*:\s*0,?\s*$")
 Spans = tuple[tuple[int, int] | None, tuple[int, int] | None, tuple[int, int] | None]
@@ -117,6 +124,22 @@ def read_points(lines: Sequence[Line]) -> tuple[Point, ...]:
         elif table.column and (value := table.loss_of(line.text)) is not None:
             found.append(Point(line, value, None, None, table.rewarded))
     return tuple(found)
+
+
+def find_lost_objective(lines: Sequence[Line]) -> Sequence[Line]:
+    """Return the steps whose objective is NaN, with a number in earlier ones and in no later one."""
+    if not any("nan" in line.text for line in lines):
+        return ()
+    values: dict[object, list[tuple[bool, Line]]] = {}
+    for line in lines:
+        found = _OBJECTIVE.search(line.text[:MAX_PRINTED]) if names_step(line.text) else None
+        if found is not None:
+            values.setdefault((line.stream, found["name"]), []).append(("nan" in found["value"], line))
+    for of_one in values.values():
+        sound = max((at + 1 for at, (lost, _) in enumerate(of_one) if not lost), default=0)
+        if sum(not lost for lost, _ in of_one) >= _SOUND and len(of_one) - sound >= _LOST:
+            return [line for _, line in of_one[sound:]]
+    return ()
 
 
 class _StepTable:

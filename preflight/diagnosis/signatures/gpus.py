@@ -105,7 +105,7 @@ ROWS: tuple[Signature, ...] = (
     Signature("S37", "driver-mismatch", ROOT,
               r"Found no NVIDIA driver|Number of devices \d+ must be >= the product of mesh_shape|[Bb]ut your machine only has: \[\]|No supported GPU\(s\) detected|No HIP GPUs are available|CUDA driver is a stub library|can ?not run on your system since the accelerator is not available|GPUs? requested but none (?:is|are) available|asked for (?:native )?AMP on CPU|No CUDA GPUs are available|Torch not compiled with \w+ enabled|module 'torch\._C' has no attribute '_cuda_|PyTorch is not linked with support for (?:cuda|hip|xpu) devices|No XPU devices are available"
               r"|CUDA is not available or torch_xla is imported|ProcessGroupNCCL is only supported with GPUs, no GPUs found"
-              r"|NCCL backend (?:requires|not available)|doesn't have NCCL built in|no CUDA-capable device is detected"
+              r"|NCCL backend (?:requires|not available)|doesn't have NCCL built in|no (?:CUDA|ROCm)-capable device is detected"
               r"|has failed because it couldn't communicate with the NVIDIA driver|Attempting to deserialize object on a CUDA device but"
               r"|could not select device driver .{0,20}with capabilities: \[\[gpu\]\]|libnvidia-ml\.so\.?\d?: cannot open shared object"
               r"|NVML Shared Library Not Found|\b(?:NVML|nvml) init failed|\bERROR_(?:LIBRARY_NOT_FOUND|DRIVER_NOT_LOADED)\b|NVMLError_(?:DriverNotLoaded|LibraryNotFound|Uninitialized)\b|unresolvable CDI devices? nvidia|\b[Uu]nknown (?:or invalid )?runtime (?:name: |specified )nvidia\b|\bfailed to create NVIDIA Container Runtime\b|libcuda\.so(?:\.1)?: cannot open shared object|" + match_cuda("StubLibrary", "NoDevice")
