@@ -20,6 +20,12 @@ FIXES: dict[str, tuple[str, str, str]] = {
         "x, y = next(loader)",
         "model.require_backward_grad_sync = part == parts - 1; x, y = next(loader)",
     ),
+    "R417": (
+        "loader_divided_twice",
+        "model, optimizer, loader = accelerator.prepare(model, optimizer, loader)",
+        "model, optimizer = accelerator.prepare(model, optimizer)",
+    ),
+    "R418": ("layer_without_a_use", "# x = x + self.skip(x)", "x = x + self.skip(x)"),
     "D201": (
         "dev_set_device",
         "import torch\ntorch.cuda.set_device(0)",

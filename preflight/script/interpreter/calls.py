@@ -4,6 +4,7 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from preflight import regex as re
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter import (
     assignments,
@@ -22,6 +23,7 @@ from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.state import WaysOut
 from preflight.script.interpreter.values import (
     NONE,
+    ON_CPU,
     TRUE,
     UNKNOWN,
     Class,
@@ -117,7 +119,7 @@ def _invoke_other(it: Interpreter, func: Value, seen: "Call") -> Value:
         return it.library.call(it, f"datasets.Dataset.{name}", seen)
     elif name == "append" and isinstance(seen.node.func, ast.Attribute):
         assignments.begin_list(it, seen.node.func.value, seen.first)
-    elif not isinstance(func, (Element, Dtype)):  # torch.cuda.FloatTensor(...)
+    elif not isinstance(func, Element):
         it.unread_calls.methods.setdefault(name, seen)
         unknown_steps.note_step(it, name, func, seen)
         taint_arguments(it, seen)
@@ -374,6 +376,7 @@ def _default(it: Interpreter, func: Func, node: ast.expr) -> Value:
         it.frame = outer
 
 
+_OF_CPU = re.compile(r"\w+\.\w+Tensor")  # torch.FloatTensor(...), none of torch.cuda
 _INVOKE: dict[type[Any], Callable[[Interpreter, Any, Call], Value]] = {
     ExternalName: lambda it, func, seen: it.library.call(it, func.name, seen),
     Method: lambda it, func, seen: it.library.method(it, func.owner, func.name, seen),
@@ -381,4 +384,5 @@ _INVOKE: dict[type[Any], Callable[[Interpreter, Any, Call], Value]] = {
     Class: lambda it, cls, seen: classes.instantiate(it, cls, seen),  # noqa: PLW0108 - not whole yet
     Ref: _call_object,
     Unknown: _invoke_unknown,
+    Dtype: lambda _it, _dtype, seen: ON_CPU if _OF_CPU.fullmatch(ast.unparse(seen.node.func)) else UNKNOWN,
 }

@@ -73,8 +73,9 @@ def _sampler(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
     rank = call.get("rank", 2) or (UNKNOWN if call.open else NONE)
     shuffle = call.get("shuffle", 3) or (UNKNOWN if call.open else TRUE)
     reshuffles = FALSE if is_of_validation(call.node) else shuffle  # the order of no training
-    it.change(ref.id, divides=TRUE, reshuffles=reshuffles, rank=rank)
-    it.emit(call.event("sampler", ref.id, rank=rank, replicas=call.get("num_replicas", 1) or NONE))
+    replicas = call.get("num_replicas", 1) or NONE
+    it.change(ref.id, divides=TRUE, reshuffles=reshuffles, rank=rank, replicas=replicas)
+    it.emit(call.event("sampler", ref.id, rank=rank, replicas=replicas))
     if is_by_rank(call.get("seed", 4) or NONE):
         it.emit(replace(call, place=call.get_place("seed")).event("random split", ref.id, "seeded by rank"))
 

@@ -153,7 +153,9 @@ def _load(it: Interpreter, call: Call) -> Value:
     return UNKNOWN
 
 
-_TENSOR_MAKERS = "tensor as_tensor zeros ones empty full randn rand randint arange linspace"
+_TENSOR_MAKERS = (
+    "tensor as_tensor zeros ones empty full randn rand randint arange linspace Tensor FloatTensor LongTensor"
+)
 
 CALLS: dict[str, CallModel] = {
     "torch.cuda.is_available": _cuda_available,

@@ -45,6 +45,8 @@ from preflight.script.libraries.collectives import PACKAGES
 from preflight.script.libraries.models import make_model, parse_dtype
 from preflight.script.syntax_trees import walk
 
+OF_ONE = "one process is started"  # note of the last spawn(), where it starts no more
+
 
 def init_process_group(it: Interpreter, call: Call) -> Value:
     """torch.distributed.init_process_group(...): with a device_id the rank has its device."""
@@ -166,7 +168,9 @@ def _note_sharding_dtype(it: Interpreter, call: Call) -> Value:
 
 
 def spawn(it: Interpreter, call: Call) -> Value:
-    """torch.multiprocessing.spawn(f, args): f is called with a rank before its arguments."""
+    """torch.multiprocessing.spawn(f, args, nprocs=1): f is called with a rank before its arguments."""
+    alone = call.get("nprocs", 2) or (UNKNOWN if call.open else Const(1))
+    it.notes[OF_ONE] = [call.place] if alone == Const(1) else []
     return _start_ranks(it, call, call.get("fn", 0), call.get("args", 1), RankValue())
 
 

@@ -307,6 +307,7 @@ _EFFECTS: dict[str, tuple[_Effect, Value | None]] = {
     "add_adapter": (_add_adapter, NONE),
     "gradient_checkpointing_enable": (_checkpoint_activations, NONE),
     "enable_gradient_checkpointing": (_checkpoint_activations, NONE),
+    "gradient_checkpointing_disable": (lambda it, _, at, __: it.change(at, checkpointing_at=NONE), NONE),
     "parallelize": (_spread, NONE),
     "resize_token_embeddings": (lambda it, _, model, call: it.emit(call.event("resized", model)), UNKNOWN),
     "enable_input_require_grads": (lambda it, _, model, __: it.change(model, inputs_require_grad=TRUE), NONE),

@@ -9,7 +9,7 @@ from preflight.script.interpreter.branch_conditions import RANK_0, UNCALLED
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.values import TRUE, Class, Func, as_text
-from preflight.script.rules.own_measures import list_stores
+from preflight.script.rules.own_measures import get_last_name, list_stores
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import Source, list_names
 from preflight.script.syntax_trees import ByKind, group_by_kind, root_of, walk
@@ -52,7 +52,8 @@ def not_of_the_wrapper(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
     if not own and name not in _OF_LIBRARIES and not _is_called_only(it, event):
         return
     ddp, owner = event.values["shared"] == TRUE, as_text(event.values["owner"]) or ""
-    if owner == "self" or not (ddp or _is_prepared_here(it, owner, event.place.line)):
+    prepared = ddp or _is_prepared_here(it, owner, event.place.line) or _is_given_prepared(it, owner)
+    if owner == "self" or not prepared:
         return
     inside = re.compile(rf"\.module\.{name}\b|unwrap_model\([^\n]*\)\.{name}\b")
     unwraps = it.sources.mention(_UNWRAPS) if ddp else it.sources.is_in_code(_UNWRAPS, it.source)
@@ -89,6 +90,27 @@ def _is_prepared_here(it: Interpreter, owner: str, line: int) -> bool:
     if not made and owner.startswith("self."):
         made = [value for value, _ in _values_of(it.sources.parser.nodes(it.source.tree), owner)]
     return bool(made) and isinstance(made[-1], ast.Call) and getattr(made[-1].func, "attr", "") == "prepare"
+
+
+def _is_given_prepared(it: Interpreter, owner: str) -> bool:
+    """Whether a function has from outside what prepare() made, in a script that keeps nothing beside it."""
+    own = not owner.isidentifier() or bool(_values_of(it.nodes, owner))
+    if own or not isinstance(it.scope, ast.FunctionDef) or it.sources.mention(_KEEPS):
+        return False
+    assigns = (
+        part
+        for source in it.sources.files()
+        for part in it.sources.parser.list_nodes(source.tree, ast.Assign)
+    )
+    made = [(part.targets[0], part.value) for part in assigns if get_last_name(part.value) == "prepare"]
+    return bool(made) and all(
+        isinstance(value, ast.Call)
+        and [*map(ast.unparse, getattr(target, "elts", [target]))] == [*map(ast.unparse, value.args)]
+        for target, value in made
+    )
+
+
+_KEEPS = re.compile(r"unwrap|\.module\b|deepcopy")
 
 
 def _values_of(nodes: list[ast.AST], name: str) -> list[tuple[ast.expr, int]]:

@@ -86,7 +86,9 @@ def _is_of(value: Value, where: str) -> bool:
 
 
 def _is_world(it: Interpreter, size: Value) -> bool:
-    """Whether a number is that of the ranks in the launch, and not one that the script writes."""
+    """Whether a number is that of the ranks in the launch, or an option's, none that is written."""
+    if place_of(size) in it.options.places:
+        return it.target.args is None
     return size in (Const(it.target.world), Const(str(it.target.world))) and place_of(size) is None
 
 

@@ -26,6 +26,7 @@ from preflight.script.interpreter.values import (
     is_by_rank,
     list_values,
 )
+from preflight.script.libraries.casts import list_parts
 from preflight.script.libraries.collectives import AROUND, OWNED, UNSYNCED
 from preflight.script.libraries.pytorch import list_trained_models
 from preflight.script.rules.collectives import is_shared
@@ -246,8 +247,8 @@ def marked_ready_twice(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
     if event.name == "ddp" and event.call is not None and _finds_unused(it, event.call):
         place = event.call.get_place("find_unused_parameters")
         it.note("finds unused", place)
-        model = it.thing(event.ref)
-        yield from _twice(it, place, model, "checkpointing") if model is not None else ()
+        for model in filter(None, map(it.thing, list_parts(it, event.ref) if event.ref else ())):
+            yield from _twice(it, place, model, "checkpointing")
     elif event.name == "ddp":
         it.note("finds none", event.place)
     elif event.name == "checkpoint" and event.call is not None and MAYBE not in it.contexts:

@@ -1,4 +1,4 @@
-"""Rule R410: data that each rank divides at random for itself."""
+"""Rules R410 and R417: data that each rank divides at random for itself, or that is divided twice."""
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,6 +8,7 @@ from preflight.script.interpreter.branch_conditions import OF_SOME, SPAWNED, UNC
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.rank_values import SEEDED, SEEDED_ALIKE
+from preflight.script.interpreter.values import TRUE, Const, Ref, list_values
 from preflight.script.libraries.data_loaders import OWN_ORDER, is_drawn
 from preflight.script.rules.files import JOINED
 from preflight.script.rules.own_measures import get_last_name
@@ -28,10 +29,11 @@ _SEEDS = {r"(?<!\.)\btrain_test_split|model_selection": "random_state=0", "train
 _SEEDS |= {r"\brandom\.shuffle": "random.Random(0).shuffle(...)", r"\.shuffle\(": "seed=0"}
 """What gives a function that divides a seed, by its call; others take a generator."""
 _DIVIDES = re.compile(r"DistributedSampler\(|\bprepare\(|setup_dataloaders|split_dataset_by_node")
+_FORKS = re.compile(r"ddp_(?:spawn|fork|notebook)")  # strategies whose ranks get what one process has divided
 _GENERATOR = "generator=torch.Generator().manual_seed(0)"
 
 
-@rule("R410", "random split", "part by rank", "train", "end")
+@rule("R410", "random split", "part by rank", "train", "fit", "end")
 def split_of_each_rank(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """Each rank divides the data at random for itself, and nothing seeds all ranks alike.
 
@@ -46,8 +48,8 @@ def split_of_each_rank(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
         yield RuleHit(event.place, _MESSAGE_OF_PARTS, "one seed for all ranks", Level.WARNING)
     elif event.name == "part by rank" and not _is_drawn(it, event):
         return
-    elif event.name == "train":
-        it.note(_TRAINED, event.place)
+    elif event.name in ("train", "fit"):
+        it.note(_TRAINED, *([] if it.sources.mention(_FORKS) else [event.place]))
     elif event.name != "end" and OF_SOME.isdisjoint(it.contexts) and UNCALLED not in it.contexts:
         it.note(_OF_STARTED if SPAWNED in it.contexts else _SPLITS, event.place)
         it.note(OWN_ORDER, *([event.place] if event.what else []))
@@ -83,6 +85,28 @@ def _is_drawn(it: Interpreter, event: ScriptEvent) -> bool:
     before = [node for node in it.nodes if getattr(node, "lineno", 0) <= event.place.line]
     parts = (node for node in it.list_nodes(ast.Subscript) if it.place(node) == event.place)
     return any(is_drawn(it, node.value, before, set()) for node in parts)
+
+
+_ONE = Const(1)
+
+
+@rule("R417", "prepared")
+def divided_twice(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """accelerator.prepare() divides a DataLoader among the ranks whose DistributedSampler has done so before.
+
+    prepare() gives each rank every N-th batch of what its sampler draws, whatever that is. Of N ranks each
+    then trains on 1/N of its own part, and an epoch sees 1/N of the data. Nothing raises.
+    Source: accelerate/data_loader.py, prepare_data_loader; reproduced with accelerate 1.15 on two gloo ranks.
+    """
+    if it.target.processes == 1 or event.call is None or it.attr(event.ref or 0, "open") == TRUE:
+        return
+    given = [item for value in event.call.args for item in list_values(value)]
+    for loader in filter(None, (it.thing(item) for item in given if isinstance(item, Ref))):
+        samplers = filter(None, map(it.thing, list_values(loader.get("sampler"))))
+        if loader.kind == "loader" and any(each.get("replicas", _ONE) != _ONE for each in samplers):
+            message = "prepare() divides this among the ranks, and its DistributedSampler has done so already"
+            fix = "shuffle=True in place of the sampler, or leave the loader out of prepare()"
+            yield RuleHit(loader.place, message, fix, Level.WARNING, (event.place,))
 
 
 _AGREES = re.compile(r"broadcast|gather|scatter")

@@ -15,7 +15,8 @@ from preflight.script.interpreter.branch_conditions import (
 )
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import Const, as_text, place_of
+from preflight.script.interpreter.values import NONE, Const, as_text, place_of
+from preflight.script.libraries.distributed import OF_ONE
 from preflight.script.rules.certainty import apply_doubts
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import list_names
@@ -55,14 +56,25 @@ def _note_alone(it: Interpreter, event: ScriptEvent) -> None:
         it.note(_ALONE, event.place)
 
 
+def _waits_for_more(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """Yield where one process is started that makes a group of several."""
+    size = (event.call.get("world_size", 3) if event.call else None) or NONE
+    several = size not in (NONE, Const(1)) and place_of(size) not in it.options.places
+    for place in it.notes.get(OF_ONE, ()) if several and SPAWNED_RANK in it.contexts else ():
+        message = "this starts one process, and its process group waits for more"
+        level = Level.ERROR if isinstance(size, Const) else Level.WARNING
+        yield RuleHit(place, message, "nprocs=world_size", level, (event.place,))
+
+
 @rule("D207", "environ", "process group", "end")
 def rendezvous_fixed_by_the_script(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """The script fixes MASTER_PORT or MASTER_ADDR, or its rank and world size.
 
     It overrules where the launch lets its ranks meet: they wait for each other until a time-out, or a second
     job on the host finds the port taken. A port that each started rank draws for itself is another in each,
-    and with rank=0 and world_size=1 each rank makes a group of its own.
-    Source: torch.distributed's env:// initialisation.
+    and with rank=0 and world_size=1 each rank makes a group of its own. torch.multiprocessing.spawn() starts
+    one process unless nprocs= says how many; a larger world_size waits for ranks that never come.
+    Source: torch.distributed's env:// initialisation; torch/multiprocessing/spawn.py.
     """
     if it.target.processes == 1:
         return
@@ -97,6 +109,7 @@ def rendezvous_fixed_by_the_script(it: Interpreter, event: ScriptEvent) -> Itera
     _note_alone(it, event)
     if event.name == "process group" and SPAWNED in it.contexts:
         it.note("ranks of its own", event.place)
+        yield from _waits_for_more(it, event)
     method = as_text(event.call.get("init_method", 1)) if event.call else None
     if method and method.startswith("tcp://") and event.call:
         message = f"ranks meet at {method}, whatever the launch says"
