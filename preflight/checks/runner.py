@@ -5,19 +5,18 @@ its place. A crash inside a check becomes an UNKNOWN finding too.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field, fields
+from dataclasses import field, fields, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from preflight import regex as re
 from preflight.checks.finding import Finding, Problem, Severity
-from preflight.checks.fit_fix import fit_fix
 from preflight.checks.registry import CHECKS, NOT_HELD, Check, ClockOffset, sort_by_module
-from preflight.checks.spare_gpus import ReportCheck, demote_spare_gpus
-from preflight.checks.unread_facts import fix_missing
+from preflight.checks.unread_facts import fix_missing, is_container
 from preflight.decide.decision import NodeRanks
-from preflight.decide.usable_gpus import select_gpus
+from preflight.decide.usable_gpus import GpuSelection, select_gpus
 from preflight.facts.gpu import Gpu
-from preflight.facts.host import HostFacts, Reach
+from preflight.facts.host import HostFacts, Identity, Reach
 from preflight.facts.missing import Missing
 from preflight.facts.script import ScriptAnalysis
 from preflight.frozen import dataclass
@@ -49,6 +48,7 @@ def load_deep_checks() -> None:
 _DRIVER = "DRV001"  # its remedy for a silent driver is that of all checks that need its facts
 
 _FACT_NAMES = frozenset(field.name for field in fields(HostFacts))
+_Report: TypeAlias = tuple[Check, Problem]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ def _ask(check: Check, supply: Mapping[str, Any]) -> list[Problem]:
         ]
 
 
-def _not_collected_once(problems: list[ReportCheck]) -> Iterator[ReportCheck]:
+def _not_collected_once(problems: list[_Report]) -> Iterator[_Report]:
     """Report once per check, as information, what the source does not hold; a gate stays unknown."""
     codes: set[str] = set()
     for check, problem in problems:
@@ -218,3 +218,73 @@ def _finding(check: Check, problem: Problem, hosts: tuple[str, ...], ignore: fro
         ignored=check.code in ignore,
         alike=problem.alike,
     )
+
+
+_OUTSIDE = "outside the container (by the provider of a rented one)"
+_OF_DRIVER = re.compile(r"\bsudo (?:modprobe|rmmod|reboot|nvidia-smi|nvidia-modprobe)\b|then reboot\b")
+_OF_MACHINE = re.compile(rf"{_OF_DRIVER.pattern}|\bsudo (?:systemctl|dmesg|mount|timedatectl)\b")
+"""What changes or reads the kernel, which root of a container may not; WSL2 leaves the driver to Windows."""
+_IN_WINDOWS = "in Windows: wsl --shutdown, or a newer driver"
+
+
+def fit_fix(problem: Problem, facts: HostFacts) -> Problem:
+    """Return the problem with what of its fix holds on this host; all of it where the host is not known.
+
+    "; " separates the parts of a fix. Root of a rented machine mostly has no `sudo`. A container numbers its
+    GPUs itself, so what is typed outside names the GPU by its place on the bus.
+    """
+    who = facts.identity
+    if not isinstance(who, Identity):
+        return problem
+    boxed, outside = is_container(who), False
+    kept, other = ("in a container: ", "on a host: ")[:: 1 if boxed else -1]
+    bus = next((gpu.pci_bus_id for gpu in facts.known_gpus if gpu.index == problem.gpu), "")
+    parts: list[str] = []
+    for part in (each.removeprefix(kept) for each in problem.fix.split("; ") if not each.startswith(other)):
+        if boxed and _OF_MACHINE.search(part):
+            named = part.replace(f" -i {problem.gpu}", f" -i {bus}") if isinstance(bus, str) and bus else part
+            first = "" if outside else f"{_OUTSIDE}{':' if part.startswith('sudo') else ','} "
+            parts.append(first + named)
+            outside = True
+        elif who.container == "wsl2" and _OF_DRIVER.search(part):
+            parts += [_IN_WINDOWS] * (_IN_WINDOWS not in parts)
+        else:
+            parts.append(part.replace("sudo ", "") if who.uid == 0 else part)
+    return replace(problem, fix="; ".join(parts) or problem.fix)
+
+
+def demote_spare_gpus(
+    problems: list[_Report], use: GpuSelection, job: Job, *, is_alone: bool
+) -> Iterator[_Report]:
+    """Turn what would stop a launch into a warning where it is about a GPU that the job can do without.
+
+    Where it cannot, its fix says how many GPUs to ask for, so that it can.
+    """
+    stopping = (Severity.CRITICAL, Severity.UNKNOWN)
+    bad = {p.gpu for check, p in problems if p.gpu is not None and (p.severity or check.severity) in stopping}
+    left = sorted(use.candidates - bad)
+    for check, problem in problems:
+        severity = problem.severity or check.severity
+        if problem.gpu is None or severity not in stopping:
+            yield check, problem
+        elif (is_unused := problem.gpu not in use.candidates) or len(left) >= use.needed:
+            left_out = f"left out of this launch, which needs {use.needed} of the others"
+            message = f"{problem.message} ({'this launch does not use it' if is_unused else left_out})"
+            fix = problem.fix.replace(", or use other GPUs with --gpus", "")  # it does already
+            yield check, replace(problem, severity=Severity.WARNING, message=message, fix=fix)
+        else:
+            named = isinstance(job.gpus, tuple)
+            yield check, problem if named else replace(problem, fix=_leaving_out(problem.fix, left, is_alone))
+
+
+def _leaving_out(fix: str, left: list[int], is_alone: bool) -> str:  # noqa: FBT001 - of one caller
+    """Return the fix with what has a launch use the `left` good GPUs of a host alone.
+
+    `--gpus` counts on every host of a launch: with others, hosts.yaml says it of one.
+    """
+    if not left:
+        return fix.replace("other GPUs with --gpus", "another host with --hosts")
+    option = f"--gpus {len(left)}" if is_alone else f"gpus: {left} of this host in hosts.yaml"
+    with_others = fix.replace("other GPUs with --gpus", f"other GPUs with {option}")
+    others = "the other" if len(left) == 1 else "the others"
+    return f"{fix}; or leave it out: {option} takes {others}" if with_others == fix else with_others

@@ -4,14 +4,13 @@ import os
 import re
 import resource
 import time
-from typing import Any
+from typing import Any, Iterator
 
-from .cgroup import count_cpus, read_memory_limit
+from .cgroup_folder import find_own_cgroup, list_group_folders
 from .claim_files import CLAIMS_DIR, Place, list_newest_by_owner, read_claim
 from .earlier_facts import BOOT_ID, read_module_version
 from .fact import Emit, Json, missing, read_fact
 from .files import link_target, read_text, read_text_or
-from .launch_environment import launch_environ
 from .namespaces import read_own_namespace
 from .pci import list_pci_gpus
 from .request import ProbeRequest
@@ -154,3 +153,57 @@ def _container(kernel: str, *, initial: bool) -> str:
     if "microsoft" in kernel.lower():
         return "wsl2"
     return "" if initial else "pid-namespace"
+
+
+_LAUNCH_NAMES = re.compile(
+    r"(CUDA|NCCL|GLOO|ACCELERATE|PET|TORCH|TORCHELASTIC|PYTORCH|OMP|MKL|HF|TRANSFORMERS|NVIDIA|UCX|FI|SLURM|GPULAUNCH"
+    r"|FSDP|DEEPSPEED|XLA|TOKENIZERS|WANDB|KUBERNETES_SERVICE|NVTE|TRITON|BITSANDBYTES|CUBLAS|CUDNN)_\w+"
+    r"|RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_RANK|ROLE_RANK|MASTER_ADDR|MASTER_PORT"
+    r"|LD_LIBRARY_PATH|LD_PRELOAD|PYTHONPATH|PYTHONHOME|PYTHONSTARTUP|VIRTUAL_ENV|CONDA_PREFIX|TMPDIR|PATH"
+    r"|(HTTP|HTTPS|ALL|NO)_PROXY|(http|https|all|no)_proxy"
+)
+_SECRET_NAME = re.compile(
+    r"TOKEN(?!IZERS)|SECRET|PASSW|CREDENTIAL|API_?KEY|ACCESS_?KEY|_KEY$|AUTH|COOKIE", re.IGNORECASE
+)
+_SECRET_VALUE = re.compile(
+    r"://[^/\s]*@|\b(hf_|sk-|ghp_|gho_|github_pat_|glpat-|xox[abp]-|AKIA)\w{8,}|^[0-9a-fA-F]{32,}$|\beyJ[\w-]{10,}\."
+)
+
+
+def launch_environ() -> dict[str, str]:
+    """Return the variables that a launch of this user would inherit, without what looks like a secret."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if _LAUNCH_NAMES.fullmatch(name) and not _SECRET_NAME.search(name) and not _SECRET_VALUE.search(value)
+    }
+
+
+def count_cpus() -> int:
+    """Return how many CPUs this session may use: affinity, cut by the cgroup's quota."""
+    count = len(os.sched_getaffinity(0))
+    for folder in _cgroup_folders("cpu"):
+        quota, period = [*read_text_or(folder + "/cpu.max").split(), "max", "0"][:2]
+        if quota == "max":
+            quota = read_text_or(folder + "/cpu.cfs_quota_us", "-1")
+            period = read_text_or(folder + "/cpu.cfs_period_us", "0")
+        if int(quota) > 0 and int(period) > 0:
+            count = min(count, max(1, -(-int(quota) // int(period))))
+    return count
+
+
+def read_memory_limit() -> Any:
+    """Return the smallest memory limit of this session's cgroup and those above it."""
+    found = []
+    for folder in _cgroup_folders("memory"):
+        for name in ("memory.max", "memory.limit_in_bytes"):
+            text = read_text_or(folder + "/" + name)
+            if text.isdigit() and int(text) < 1 << 60:  # version 1 writes "none" as a number near 2**63
+                found.append(int(text) >> 20)
+    return min(found) if found else missing("no cgroup limits memory on this host", "not-found")
+
+
+def _cgroup_folders(controller: str) -> Iterator[str]:
+    """Yield the folders of this process's cgroup and those above it, version 2 and 1."""
+    for kind in ("cgroup2", controller):
+        yield from list_group_folders(find_own_cgroup(kind))

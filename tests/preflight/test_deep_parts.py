@@ -6,11 +6,18 @@ from typing import Any
 
 import pytest
 
-from preflight.deep.comparison import VALUES, Expectation
+from preflight.deep.comparison import (
+    FMA_PER_CLOCK,
+    POWER_BOUND_W,
+    VALUES,
+    Expectation,
+    compute_gbs,
+    compute_tflops,
+    is_power_bound,
+)
 from preflight.deep.hung_ranks import find_culprits, find_hung_step, has_reported, takes_part
 from preflight.deep.matrix import build_peer_matrices
 from preflight.deep.measurements import STEP_CODES, DeviceFacts, Digests, RankDeep, Stuck
-from preflight.deep.peak import FMA_PER_CLOCK, POWER_BOUND_W, compute_gbs, compute_tflops, is_power_bound
 from preflight.deep.silent_corruption import judge_digests
 from preflight.deep.slow_links import judge_pairs
 from tests.preflight.deep_runs import deep_run

@@ -3,8 +3,7 @@
 import pytest
 
 from preflight.diagnosis.line_unwrap import unwrap_lines
-from preflight.diagnosis.lines import unwrap
-from preflight.diagnosis.one_line_tracebacks import unfold_traceback
+from preflight.diagnosis.lines import unfold_traceback, unwrap
 from preflight.diagnosis.paste_marks import strip_numbers
 from preflight.diagnosis.prefix_templates import find_prefixes
 from preflight.diagnosis.timestamps import parse_timestamp

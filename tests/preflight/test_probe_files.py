@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from preflight.probes import cgroup, host, ports
+from preflight.probes import host, ports
 from preflight.probes.cgroup_folder import find_own_cgroup
 from preflight.probes.fact import missing
 from preflight.probes.kernel_log_parser import parse_kernel_log
@@ -36,7 +36,7 @@ def groups(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, held: dict[str, str]
     for name, text in held.items():
         (tmp_path / name).write_text(text)
     monkeypatch.setattr(
-        cgroup, "find_own_cgroup", lambda kind: str(tmp_path / kind / ("a/b" if kind == "cgroup2" else "x/y"))
+        host, "find_own_cgroup", lambda kind: str(tmp_path / kind / ("a/b" if kind == "cgroup2" else "x/y"))
     )
 
 
@@ -64,7 +64,7 @@ def test_cpus_are_cut_by_every_quota_above(
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
     groups(monkeypatch, tmp_path, held)
-    assert cgroup.count_cpus() == cpus
+    assert host.count_cpus() == cpus
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_the_smallest_limit_of_memory_counts(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, held: dict[str, str], mib: int | None
 ) -> None:
     groups(monkeypatch, tmp_path, held)
-    assert cgroup.read_memory_limit() == (
+    assert host.read_memory_limit() == (
         missing("no cgroup limits memory on this host", "not-found") if mib is None else mib
     )
 

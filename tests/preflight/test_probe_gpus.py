@@ -16,7 +16,7 @@ from preflight.probes.gpu_enums import THROTTLE
 from preflight.probes.nvidia_smi import command
 from preflight.probes.nvidia_smi.capability import find_capability
 from preflight.probes.nvml import gpus as by_nvml
-from preflight.probes.nvml import links
+from preflight.probes.nvml import gpus as links
 from preflight.probes.pci import format_bus_id
 from preflight.probes.request import read_request
 
