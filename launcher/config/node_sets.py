@@ -33,7 +33,9 @@ def format_host_range(hosts: Iterable[str]) -> str:
             parts, numbers = [name], []
         patterns.setdefault(tuple(parts[::2]), []).append(tuple(numbers))
     folded = sorted(
-        _text(words, row) for words, rows in patterns.items() for row in _fold(list(dict.fromkeys(rows)))
+        "".join(part for pair in zip_longest(words, row, fillvalue="") for part in pair)
+        for words, rows in patterns.items()
+        for row in _fold(list(dict.fromkeys(rows)))
     )
     return ",".join([*folded, *other])
 
@@ -51,10 +53,6 @@ def _fold_hosts(hosts: tuple[str, ...]) -> str:
     begin = whole[: max(1, whole.rfind(",", 0, _LONGEST))]
     bracket = ",...]" if begin.rfind("[") > begin.rfind("]") else ""
     return f"{begin}{bracket},... ({len(hosts)} hosts)"
-
-
-def _text(words: Row, row: Row) -> str:
-    return "".join(part for pair in zip_longest(words, row, fillvalue="") for part in pair)
 
 
 def _fold(rows: list[Row]) -> list[Row]:

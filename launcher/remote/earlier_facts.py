@@ -143,7 +143,8 @@ def select_reusable_parts(
         read[GPUS] = before.read_unix[GPUS]
     else:
         known = (gpu for gpu in facts.known_gpus if isinstance(gpu.uuid, str) and _is_whole(gpu))
-        gpus = {str(gpu.uuid): _fixed(gpu) for gpu in known}
+        names = [each.name for each in fields(FixedGpu)]
+        gpus = {str(gpu.uuid): FixedGpu(**{name: getattr(gpu, name) for name in names}) for gpu in known}
         driver = "" if isinstance(facts.driver, Missing) else facts.driver.version
     stamp = "" if python is None else python.packages_stamp
     return EarlierFacts(
@@ -155,10 +156,6 @@ def select_reusable_parts(
         gpus=gpus,
         read_unix=read,
     )
-
-
-def _fixed(gpu: Gpu) -> FixedGpu:
-    return FixedGpu(**{each.name: getattr(gpu, each.name) for each in fields(FixedGpu)})
 
 
 def _is_whole(gpu: Gpu) -> bool:

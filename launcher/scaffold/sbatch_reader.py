@@ -13,40 +13,13 @@ from launcher.errors import BadInput
 from preflight import regex as re
 from preflight.frozen import dataclass
 
-_SHORT = {
-    "A": "account",
-    "a": "array",
-    "b": "begin",
-    "D": "chdir",
-    "M": "clusters",
-    "C": "constraint",
-    "S": "core-spec",
-    "c": "cpus-per-task",
-    "d": "dependency",
-    "m": "distribution",
-    "e": "error",
-    "x": "exclude",
-    "B": "extra-node-info",
-    "G": "gpus",
-    "H": "hold",
-    "i": "input",
-    "J": "job-name",
-    "L": "licenses",
-    "k": "no-kill",
-    "F": "nodefile",
-    "w": "nodelist",
-    "N": "nodes",
-    "n": "ntasks",
-    "o": "output",
-    "O": "overcommit",
-    "s": "oversubscribe",
-    "p": "partition",
-    "q": "qos",
-    "Q": "quiet",
-    "t": "time",
-    "v": "verbose",
-    "W": "wait",
-}
+_LETTERS = (
+    "A=account a=array D=chdir M=clusters C=constraint S=core-spec c=cpus-per-task d=dependency"
+    " m=distribution e=error x=exclude B=extra-node-info G=gpus H=hold i=input J=job-name L=licenses"
+    " k=no-kill F=nodefile w=nodelist N=nodes n=ntasks o=output O=overcommit s=oversubscribe p=partition"
+    " q=qos Q=quiet t=time v=verbose W=wait"
+)
+_SHORT = {"b": "begin", **{pair[0]: pair[2:] for pair in _LETTERS.split()}}
 _FLAGS = frozenset(
     [
         *("contiguous", "exclusive", "get-user-env", "hold", "ignore-pbs", "nice", "no-kill", "no-requeue"),

@@ -52,7 +52,8 @@ def map_ranks(
         chosen, notes = _choose_up_to(facts.host, judged, job.gpus, wanted)
     masked, why = _masking(chosen, script)
     slots = tuple(
-        RankSlot(rank, item.uuid, item.gpu.index, _name(item.gpu)) for rank, item in enumerate(chosen)
+        RankSlot(rank, item.uuid, item.gpu.index, "" if isinstance(item.gpu.name, Missing) else item.gpu.name)
+        for rank, item in enumerate(chosen)
     )
     return NodeRanks(slots, masked, (*without, *notes, why))
 
@@ -81,10 +82,6 @@ class _GpuVerdicts:
 def _judge(gpu: Gpu, claimed: Mapping[str, str]) -> _GpuVerdicts:
     uuid = "" if isinstance(gpu.uuid, Missing) else gpu.uuid
     return _GpuVerdicts(gpu, uuid, explain_unusable(gpu), explain_busy(gpu) or claimed.get(uuid, ""))
-
-
-def _name(gpu: Gpu) -> str:
-    return "" if isinstance(gpu.name, Missing) else gpu.name
 
 
 def _offer(

@@ -130,14 +130,10 @@ def _without_margin(texts: Sequence[str]) -> Sequence[str]:
     rest = places[len(places) > _FEWEST :]
     if len(places) in {0, _FEWEST} or not texts[rest[0]][0].isspace() or not texts[rest[-1]][0].isspace():
         return texts
-    margin = min(_indent(texts[place]) for place in rest)
+    margin = min(len(texts[place]) - len(texts[place].lstrip()) for place in rest)
     if not margin:
         return texts
     return [text[margin:] if not text[:margin].strip() else text for text in texts]
-
-
-def _indent(text: str) -> int:
-    return len(text) - len(text.lstrip())
 
 
 def _dedented(texts: Sequence[str]) -> Sequence[str]:

@@ -187,12 +187,11 @@ class Sources:
             if (known and not level) or self.find_import(name, level, source) is not None:
                 continue
             places = _candidates(name, level, source.package, source.folder)
-            if not {posixpath.dirname(place) for place in places[1::2]} & self._folders():
+            if not {posixpath.dirname(place) for place in places[1::2]} & {
+                source.folder for source in self.files()
+            }:
                 unread.append((name, level))
         return unread
-
-    def _folders(self) -> set[str]:
-        return {source.folder for source in self.files()}
 
     def _load(self, path: str, package: str) -> Source | None:
         if path in self._read:

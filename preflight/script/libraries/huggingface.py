@@ -351,7 +351,6 @@ _HARMLESS = (
     *("free_memory", "clear", "log", "print", "verify_device_map", "end_training"),
 )
 """Methods of Accelerator that leave a model that they are given as it is."""
-_FILES = ("dict", "json_file", "yaml_file")
 _PREPARED = ("", "_model", "_optimizer", "_scheduler", "_data_loader")
 
 

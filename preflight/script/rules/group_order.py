@@ -12,7 +12,6 @@ from preflight.script.rules.registry import Level, RuleHit, rule
 _DOUBTS = OF_SOME | {MAYBE, UNCALLED, "except"}
 _EARLY = "used before the group is made"
 _MADE = "a process group is made"
-_ENDED = "the process group is ended"
 
 
 @rule("R412", "exchange", "asks group", "process group", "group ends", "accelerator")

@@ -14,8 +14,6 @@ from preflight import regex as re
 _PRE = re.compile(r"<pre\b[^<>]{0,200}>(?P<said>[\s\S]*?)</pre>", re.IGNORECASE)
 _CODE = re.compile(r"<(pre|code)\b[^<>]{0,200}>(?P<said>[\s\S]*?)</\1>", re.IGNORECASE)
 _TAG = re.compile(r"(</?(?:pre|code)\b[^<>]{0,200}>)", re.IGNORECASE)
-_PRE_LINE = re.compile(r"^[ \t]*</?pre>[ \t]*$", re.MULTILINE | re.IGNORECASE)
-_PARAGRAPH = re.compile(r"</?(?:p|h\d|ul|ol|div|table)\b", re.IGNORECASE)
 _TAG = re.compile(r"</?[a-z][^<>]{0,200}>")
 _ENTITY = re.compile(r"&(?:amp|lt|gt|quot|apos|nbsp|#\d{2,5}|#x[\da-fA-F]{2,4});")
 _QUOTED = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'")

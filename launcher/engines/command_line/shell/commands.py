@@ -121,17 +121,13 @@ class CommandReader:
             redirections.read_text(shell, words, redirections.read_target(self.tokens))
             self.has_array = not words
         elif _REDIRECTION.fullmatch(operator):
-            redirections.read_redirection(
-                shell, words, operator, self.tokens, is_end_of_loop=self._ends_loop()
-            )
+            ends_loop = self.is_behind_loop or self.words[:1] == [Word("done")]
+            redirections.read_redirection(shell, words, operator, self.tokens, is_end_of_loop=ends_loop)
         elif operator in (";;", ";&", ";;&"):
             yield from self._finish(";")
             shell.blocks.end_pattern(operator)
         else:
             yield from self._group(operator)
-
-    def _ends_loop(self) -> bool:
-        return self.is_behind_loop or self.words[:1] == [Word("done")]
 
     def _group(self, operator: str) -> Iterator[Command]:
         """Take what ends a command, or a parenthesis. Raises CommandRefused for one of no group."""
