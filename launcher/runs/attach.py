@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from launcher.follow.client_deadlines import leave_hosts
 from launcher.follow.detach_policy import ACK_TIMEOUT_S, RETRY_S
 from launcher.follow.events import HostStarted, LogOutput, RunEvent, Tick
 from launcher.follow.log_offsets import ResumePoint
 from launcher.follow.node_client import NodeClient
-from launcher.follow.outcome import Outcome
+from launcher.follow.outcome import EndCause, Outcome, Verdict, Verification
 from launcher.follow.peer_check import SSH_PORT, PeerAddress, PeerCheck
 from launcher.follow.rank_digests import is_digested
 from launcher.follow.run_state import RunState
@@ -23,13 +23,13 @@ from launcher.launch.signals import CTRL_C, TERMINAL_CLOSED, InterruptChoice, Si
 from launcher.local.safe_paths import join_below
 from launcher.planning.plan import Plan
 from launcher.remote.reachability import probe_targets
-from launcher.report.kept_outcome import is_whole, restore_outcome
 from launcher.report.outcome import encode_outcome
 from launcher.rundir.end_state import LIVING
 from launcher.rundir.layout import OUTCOME, read_kept_outcome
 from launcher.rundir.log_store import LogStore, run_directory
 from launcher.runs.access import RunAccess
 from launcher.runs.remote_run import RemoteRun
+from launcher.safe_json import read_mapping, read_mappings
 from launcher.terminal.hangup import drop_terminal, is_terminal_closed
 from launcher.terminal.screen import Screen
 from preflight import regex as re
@@ -239,3 +239,41 @@ def _peer_addresses(to: RunAccess) -> dict[str, PeerAddress]:
     }
     main = to.plan.nodes[0].host
     return {**found, main: (to.plan.main_address or found[main][0], found[main][1])}
+
+
+def is_whole(kept: Mapping[str, Any]) -> bool:
+    """Return whether a client that kept this outcome had heard the end of every host."""
+    known = kept.get("verdict") in get_args(Verdict) and isinstance(kept.get("exit_code"), int)
+    return known and kept.get("lost_hosts") == {}
+
+
+def restore_outcome(seen: Outcome, kept: Mapping[str, Any]) -> Outcome:
+    """Return the outcome that was kept, one that `is_whole`, beside what its hosts have reported now."""
+    ended = ((each.get("rank"), each.get("code")) for each in read_mappings(kept.get("ranks")))
+    known = {rank: code for rank, code in ended if isinstance(rank, int) and isinstance(code, int)}
+    verified = read_mapping(kept.get("verified"))
+    return replace(
+        seen,
+        verdict=kept["verdict"],
+        exit_code=kept["exit_code"],
+        why=str(kept.get("why") or ""),
+        cause=seen.cause if kept["verdict"] == "failed" else EndCause(),
+        ranks=tuple(replace(each, code=known.get(each.rank, each.code)) for each in seen.ranks),
+        verification=Verification(
+            tuple(map(str, _items(verified, "mismatches"))),
+            verified.get("world_ranks_devices") is True,
+            verified.get("mixed_precision") is True,
+            _ranks(verified, "unreported_ranks"),
+            _ranks(verified, "ranks_without_device"),
+        ),
+        cleanup=replace(seen.cleanup, lost={}),
+    )
+
+
+def _items(document: Mapping[str, Any], key: str) -> list[Any]:
+    value = document.get(key)
+    return value if isinstance(value, list) else []
+
+
+def _ranks(document: Mapping[str, Any], key: str) -> tuple[int, ...]:
+    return tuple(each for each in _items(document, key) if isinstance(each, int))

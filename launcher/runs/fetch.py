@@ -56,18 +56,12 @@ class _File:
 
 
 @dataclass(frozen=True, slots=True)
-class _Lacking:
-    """How many bytes are to come, as far as the host knows before it reads them."""
+class _Report:
+    """What a host says beside its files: how many bytes are to come, as far as it knows, and at the end."""
 
     lacks: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _End:
-    """The last frame: what could not be read on the host, and which chosen paths it does not have."""
-
-    skipped: tuple[tuple[str, str], ...] = ()
-    absent: tuple[str, ...] = ()
+    skipped: tuple[tuple[str, str], ...] = ()  # what it could not read, and why
+    absent: tuple[str, ...] = ()  # chosen paths that it does not have
 
 
 class FileReceiver:
@@ -254,11 +248,11 @@ def _receive(host: str, stream: Stream, receiver: FileReceiver, expect: Callable
             raise RequestDenied(host, answer["refused"])
         for frame in frames:
             if "lacks" in frame.header:
-                expect(decode(_Lacking, dict(frame.header)).lacks)
+                expect(decode(_Report, dict(frame.header)).lacks)
             elif "file" in frame.header:
                 receiver.write(frame.header, frame.data)
             elif "end" in frame.header:
-                end = decode(_End, dict(frame.header))
+                end = decode(_Report, dict(frame.header))
                 receiver.fetched.skipped += [f"{name}: {why}" for name, why in end.skipped]
                 receiver.fetched.absent = end.absent
                 return

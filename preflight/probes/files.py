@@ -1,6 +1,5 @@
 """Small readers of files and descriptors."""
 
-import os
 import select
 
 
@@ -22,14 +21,6 @@ def read_text_or(path: str, default: str = "") -> str:
         return read_text(path).strip()
     except OSError:
         return default
-
-
-def link_target(path: str) -> str:
-    """Return where a symbolic link points to, or "" where it cannot be read."""
-    try:
-        return os.readlink(path)
-    except OSError:
-        return ""
 
 
 def wait_readable(fds: list[int], timeout_s: float) -> list[int]:

@@ -10,8 +10,8 @@ from .cgroup_folder import find_own_cgroup, list_group_folders
 from .claim_files import CLAIMS_DIR, Place, list_newest_by_owner, read_claim
 from .earlier_facts import BOOT_ID, read_module_version
 from .fact import Emit, Json, missing, read_fact
-from .files import link_target, read_text, read_text_or
-from .namespaces import read_own_namespace
+from .files import read_text, read_text_or
+from .namespaces import link_target, read_own_namespace
 from .pci import list_pci_gpus
 from .request import ProbeRequest
 from .users import read_user_name

@@ -8,7 +8,7 @@ _INODE = re.compile(r"\w+:\[([0-9]{1,20})\]")
 
 def read_own_namespace(kind: str) -> str:
     """Return the inode of our "pid" or "time" namespace, "0" where the kernel has none, "" if unreadable."""
-    found = _INODE.fullmatch(_link("/proc/self/ns/" + kind))
+    found = _INODE.fullmatch(link_target("/proc/self/ns/" + kind))
     if found:
         return found.group(1)
     return "" if os.path.exists("/proc/self/ns/" + kind) or not os.path.exists("/proc/self/ns") else "0"
@@ -20,10 +20,11 @@ def is_own_proc() -> bool:
     `unshare --pid` without --mount-proc leaves the /proc of the parent namespace: what it calls 4242 is
     another process than the one that a signal to 4242 reaches.
     """
-    return _link("/proc/self") == str(os.getpid())
+    return link_target("/proc/self") == str(os.getpid())
 
 
-def _link(path: str) -> str:
+def link_target(path: str) -> str:
+    """Return where a symbolic link points to, or "" where it cannot be read."""
     try:
         return os.readlink(path)
     except OSError:

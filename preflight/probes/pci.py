@@ -4,7 +4,8 @@ import os
 import re
 
 from .fact import Json, missing
-from .files import link_target, read_text_or
+from .files import read_text_or
+from .namespaces import link_target
 
 PCI = "/sys/bus/pci/devices"
 

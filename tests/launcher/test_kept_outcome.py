@@ -10,9 +10,9 @@ from launcher.errors import BadInput
 from launcher.follow.events import HostLost, HostStarted, RunEvent
 from launcher.follow.failure_diagnosis import diagnose_kept_run, read_kept_failure
 from launcher.follow.run_state import RunState
-from launcher.report.kept_outcome import is_whole, restore_outcome
 from launcher.report.outcome import encode_outcome
 from launcher.rundir.log_files import read_logs
+from launcher.runs.attach import is_whole, restore_outcome
 from tests.launcher.run_events import CPU, GOOD, come_to, ended, host_report, replay
 from tests.launcher.run_plans import plan
 

@@ -15,7 +15,8 @@ from preflight.probes import host, kernel_log, network, paths
 from preflight.probes.assembly import assemble_gpus, assemble_paths, list_named_pids, merge_named
 from preflight.probes.commands import run_command
 from preflight.probes.fact import explain_exception, missing, read_fact, start_thread, truncate, with_timeout
-from preflight.probes.files import link_target, wait_readable
+from preflight.probes.files import wait_readable
+from preflight.probes.namespaces import link_target
 from preflight.probes.nvidia_smi.health import parse_ecc
 from preflight.probes.probe_runner import PARTS
 from preflight.probes.processes import table as table_module
