@@ -102,7 +102,9 @@ def open_host_access(
         echo(f"{other} is not read: gpulaunch reads {FILE_NAME}; mv {other} {FILE_NAME}", err=True)
     if host_options.identity_file is not None:
         loaded = replace(loaded, identity_file=str(host_options.identity_file.absolute()))
-    loaded = replace(loaded, access_words=_access_words(host_options))
+    given = {"--inventory": host_options.inventory, "--identity-file": host_options.identity_file}
+    words = [f"{name}={path}" for name, path in given.items() if path is not None]
+    loaded = replace(loaded, access_words=read_access_words(words))
     person = _person(prompt, confirm)
     options = person.options(accept_new_host_keys=host_options.accept_new_host_keys)
     width = host_options.parallel if _is_given("parallel") else None
@@ -118,11 +120,6 @@ def _key_files(inventory: Inventory, entries: tuple[HostEntry, ...]) -> Iterator
     for entry in entries:
         hops = (inventory.hosts.get(word.removeprefix("ssh://"), inventory.defaults) for word in entry.jump)
         yield from (each.identity_file for each in (entry, *hops) if each.identity_file)
-
-
-def _access_words(host_options: HostOptions) -> tuple[str, ...]:
-    given = {"--inventory": host_options.inventory, "--identity-file": host_options.identity_file}
-    return read_access_words([f"{name}={path}" for name, path in given.items() if path is not None])
 
 
 def ask_options(host_options: HostOptions) -> OpenOptions:

@@ -70,7 +70,9 @@ def note_shown(
         place = directory or user_state_dir()
     except GpulaunchError:  # no home directory
         return frozenset()
-    shown = {key: when for key, when in _read(place / _FILE).items() if 0 <= at - when < DAY_S}
+    document = safe_json.read_document(place / _FILE)
+    known = {key: float(when) for key, when in document.items() if isinstance(when, int | float)}
+    shown = {key: when for key, when in known.items() if 0 <= at - when < DAY_S}
     repeated = frozenset(finding for finding in infos if all(key in shown for key in _keys(finding)))
     fresh = {key: at for finding in infos for key in _keys(finding) if key not in shown}
     if fresh:
@@ -85,8 +87,3 @@ def _keys(finding: Finding) -> Iterator[str]:
     words = "\0".join((finding.code, finding.subject, _VALUE.sub("N", finding.message)))
     digest = hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return (f"{host} {digest}" for host in finding.hosts)
-
-
-def _read(path: Path) -> dict[str, float]:
-    kept = safe_json.read_document(path).items()
-    return {key: float(at) for key, at in kept if isinstance(at, int | float)}

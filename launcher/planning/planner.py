@@ -9,7 +9,6 @@ from launcher.engines.base import (
     RENDEZVOUS_TIMEOUT_S,
     RUN_DIR,
     SELECTABLE,
-    Engine,
     NodeSetup,
     World,
     build_environment,
@@ -186,6 +185,11 @@ def _nodes(hosts: Sequence[Host], settled: LaunchDecisions, sent: ScriptFile | N
         ]
         if sent:
             files.append((f"script/{sent.name}", sent.text))
+        env = {
+            **build_environment(world, setup),
+            **engine.environment(world, setup),
+            **_guard_environment(job),
+        }
         nodes.append(
             NodePlan(
                 host=facts.host,
@@ -195,7 +199,7 @@ def _nodes(hosts: Sequence[Host], settled: LaunchDecisions, sent: ScriptFile | N
                 gpus=tuple(slot.gpu_uuid for slot in mine.slots if slot.gpu_uuid is not None),
                 python=entry.python,
                 argv=engine.argv(world, setup),
-                env=_environment(entry, facts, job, world, engine, setup),
+                env=env | build_own_environment(entry, facts, job, nodes=world.nodes),
                 unset=(*UNSET, *job.command.unset),
                 cwd=job.directory_in(entry.workdir),
                 files=tuple(files),
@@ -233,13 +237,6 @@ def _target(job: Job, sent: ScriptFile | None) -> tuple[str, ...]:
     if sent:
         return (f"{RUN_DIR}/script/{sent.name}",)
     return (f"./{job.script}" if job.script.startswith("-") else job.script,)  # no option
-
-
-def _environment(
-    entry: HostEntry, facts: HostFacts, job: Job, world: World, engine: Engine, setup: NodeSetup
-) -> dict[str, str]:
-    env = {**build_environment(world, setup), **engine.environment(world, setup), **_guard_environment(job)}
-    return env | build_own_environment(entry, facts, job, nodes=world.nodes)
 
 
 def build_own_environment(entry: HostEntry, facts: HostFacts, job: Job, *, nodes: int) -> dict[str, str]:

@@ -33,7 +33,9 @@ def draw_sparkline(
     if not values or width < 1:
         return ""
     ramp = ASCII if ascii_only else BLOCKS
-    shares = _shares(values, width)
+    count = min(width, len(values))
+    edges = [place * len(values) // count for place in range(count + 1)]
+    shares = [values[start:end] for start, end in pairwise(edges)]
     means = [sum(share) / len(share) if all(map(math.isfinite, share)) else math.nan for share in shares]
     good = [mean for mean in (*means, *(span or ())) if math.isfinite(mean)]
     low, high = (min(good), max(good)) if good else (0.0, 0.0)
@@ -57,12 +59,6 @@ def render_series(name: str, samples: "Sequence[Sample]", *, ascii_only: bool = 
     bad = sum(not math.isfinite(value) for value in values)
     note = f"{len(values)} values" + (f", {bad} of them NaN or infinite" if bad else "")
     return f"{name:<9} {format_tick(values[0])} {bars} {format_tick(values[-1])} ({note})"
-
-
-def _shares(values: Sequence[float], width: int) -> list[Sequence[float]]:
-    count = min(width, len(values))
-    edges = [place * len(values) // count for place in range(count + 1)]
-    return [values[start:end] for start, end in pairwise(edges)]
 
 
 def _bar(mean: float, low: float, high: float, ramp: str) -> str:

@@ -133,8 +133,9 @@ def view_host(state: HostState, now: float) -> HostView:
     fix = state.error.fix if phase == "lost" and state.error is not None else ""
     read = () if state.facts is None else state.facts.gpus
     answers = read.code in _NO_GPU if isinstance(read, Missing) else not any(map(_explain_silent, read))
-    note = _note(state, phase)
-    return HostView(state.entry.name, phase, age_s, _gpus(state, now), note, fix, retry_s, answers)
+    known = () if state.facts is None else state.facts.known_gpus
+    gpus = tuple(_gpu(gpu, state, now - state.facts_at) for gpu in known)
+    return HostView(state.entry.name, phase, age_s, gpus, _note(state, phase), fix, retry_s, answers)
 
 
 def _note(state: HostState, phase: HostPhase) -> str:
@@ -149,11 +150,6 @@ def _note(state: HostState, phase: HostPhase) -> str:
     if state.runs_error:
         reasons.append(f"runs could not be listed: {state.runs_error}")
     return one_line("; ".join(reasons), _NOTE)
-
-
-def _gpus(state: HostState, now: float) -> tuple[GpuView, ...]:
-    known = () if state.facts is None else state.facts.known_gpus
-    return tuple(_gpu(gpu, state, now - state.facts_at) for gpu in known)
 
 
 def _gpu(gpu: Gpu, state: HostState, since_s: float) -> GpuView:
