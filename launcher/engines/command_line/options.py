@@ -80,25 +80,25 @@ class Table:
 
 
 def _row(
-    fate: Fate, name: str, why: str = "", fix: str = "", *, also: str = "", choices: str = "", **more: Any
+    fate: Fate, names: str, why: str = "", fix: str = "", *, choices: str = "", **more: Any
 ) -> LauncherOption:
-    """Return a row; `also` and `choices` are texts of spellings and values."""
-    return LauncherOption(name, fate, why, fix, also=as_names(also), choices=as_names(choices), **more)
+    """Return a row; `names` are its spellings, `--name|-n`, the canonical one first."""
+    name, *others = names.split("|")
+    return LauncherOption(name, fate, why, fix, also=tuple(others), choices=as_names(choices), **more)
 
 
-owned = partial(_row, "owned")  # a row for an option that the plan replaces: its name, and by what
+owned = partial(_row, "owned")  # a row for an option that the plan replaces: its names, and by what
 
-kept = partial(_row, "kept")  # a row for an option that the launcher gets: its name, and what for
+kept = partial(_row, "kept")  # a row for an option that the launcher gets: its names, and what for
 
-refused = partial(_row, "refused")  # a row for what gpulaunch cannot honour: name, why, and what to do
+refused = partial(_row, "refused")  # a row for what gpulaunch cannot honour: names, why, and what to do
 
 
 def each(
     row: Callable[..., LauncherOption], text: str, *said: str, **more: Any
 ) -> tuple[LauncherOption, ...]:
-    """Return alike rows, `row("--name", *said)` for each name that a text lists; `--name|-n` has another."""
-    names = (names.split("|") for names in as_names(text))
-    return tuple(row(name, *said, also=" ".join(others), **more) for name, *others in names)
+    """Return alike rows, `row("--name|-n", *said)` for each option that a text lists."""
+    return tuple(row(names, *said, **more) for names in as_names(text))
 
 
 FROM_HOSTS = "the hosts are those of --hosts, in its order"

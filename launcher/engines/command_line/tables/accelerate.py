@@ -34,7 +34,7 @@ GENERAL: tuple[LauncherOption, ...] = (
         "its sections are taken over, its world and addresses are the plan's",
         sets="config_file",
     ),
-    kept("--quiet", values=0, also="-q"),
+    kept("--quiet|-q", values=0),
     owned("--cpu", "read as gpus: none", values=0, sets="on_cpu"),
     owned("--multi_gpu", _SET, values=0),
     owned(

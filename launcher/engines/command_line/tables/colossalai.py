@@ -7,7 +7,7 @@ VERSION = "0.5"  # the release that the rows were compared with
 COLOSSALAI = Table(
     "colossalai",
     (
-        owned("--host", FROM_HOSTS, also="-H -host", kind="host_names", sets="hosts"),
+        owned("--host|-H|-host", FROM_HOSTS, kind="host_names", sets="hosts"),
         owned("--hostfile", FROM_HOSTS, sets="hostfile"),
         owned("--include", FROM_HOSTS, kind="host_names", sets="include"),
         owned("--exclude", "leave the host out of --hosts", kind="host_names", sets="exclude"),

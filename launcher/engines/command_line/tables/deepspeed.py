@@ -21,11 +21,11 @@ _CORES = "gpulaunch binds no cores; OMP_NUM_THREADS is set for each rank"
 _ENV = "the interpreter is that of each host"
 
 OPTIONS: tuple[LauncherOption, ...] = (
-    owned("--hostfile", "gpulaunch reads the hosts and their slots from it", also="-H", sets="hostfile"),
-    owned("--include", "read as hosts and their GPUs", also="-i", kind="node_filters", sets="include"),
-    owned("--exclude", "read as hosts and GPUs to leave out", also="-e", kind="node_filters", sets="exclude"),
+    owned("--hostfile|-H", "gpulaunch reads the hosts and their slots from it", sets="hostfile"),
+    owned("--include|-i", "read as hosts and their GPUs", kind="node_filters", sets="include"),
+    owned("--exclude|-e", "read as hosts and GPUs to leave out", kind="node_filters", sets="exclude"),
     owned("--num_nodes", FROM_HOSTS, kind="int", sets="nodes"),
-    owned("--num_gpus", FROM_PLAN, also="--num_accelerators", kind="int", sets="per_node"),
+    owned("--num_gpus|--num_accelerators", FROM_PLAN, kind="int", sets="per_node"),
     *MAIN,
     NODE_RANK,
     *each(owned, "--launcher --launcher_args", _LAUNCHER),
@@ -51,7 +51,7 @@ OPTIONS: tuple[LauncherOption, ...] = (
         "write python: PATH/bin/python for the host in hosts.yaml",
     ),
     owned("--log_level", _QUIET, choices="debug info warning error critical"),
-    owned("--quiet", _QUIET, values=0, also="-q"),
+    owned("--quiet|-q", _QUIET, values=0),
 )
 
 DEEPSPEED = Table("deepspeed", OPTIONS, both_dashes=False)

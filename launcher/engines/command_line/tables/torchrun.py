@@ -24,10 +24,10 @@ ELASTIC: tuple[LauncherOption, ...] = (
     owned("--max_restarts", "restart: of the run config does it", kind="int", sets="max_restarts"),
     kept("--monitor_interval", kind="float"),
     kept("--role", f"only a word in front of each line of output; {_LABEL}", is_label=True),
-    owned("--module", "the program is a module", values=0, also="-m"),
+    owned("--module|-m", "the program is a module", values=0),
     owned("--no_python", "the program is started without python", values=0),
     kept("--log_dir", f"gpulaunch-runs has the logs, too; {_LABEL}", sets="log_dir", is_label=True),
-    kept("--tee", also="-t"),
+    kept("--tee|-t"),
 )
 """What `accelerate launch` takes for the torchrun that it starts."""
 
@@ -45,7 +45,7 @@ OPTIONS: tuple[LauncherOption, ...] = (
         "leave it out: the script then runs in a process of its own",
         values=0,
     ),
-    kept("--redirects", also="-r"),
+    kept("--redirects|-r"),
     NODE_RANK,
     *MAIN,
     owned("--local_addr", FROM_MAIN),
