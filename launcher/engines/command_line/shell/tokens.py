@@ -290,7 +290,8 @@ class _WordReader:
         end = self.text.find("'", self.at + 1)
         if end < 0:
             raise explain_open("'", self.text[self.at : self.at + 20])
-        self._add_quoted(self.text[self.at + 1 : end])
+        quoted = self.text[self.at + 1 : end]
+        (self._add_unresolved if _QUOTED_DRIVE.fullmatch(quoted) else self._add)(quoted)  # paths of Windows
         self.at = end + 1
 
     def _read_escaped(self) -> None:
@@ -300,10 +301,6 @@ class _WordReader:
             raise explain_open("'", self.text[self.at : self.at + 20])
         self._add(decode_escapes(found[1]))
         self.at = found.end()
-
-    def _add_quoted(self, text: str) -> None:
-        """Add what was in quotes: as it is, but for paths of Windows."""
-        (self._add_unresolved if _QUOTED_DRIVE.fullmatch(text) else self._add)(text)
 
     def _read_double_quoted(self) -> None:
         start, before = self.at, self.current
@@ -331,14 +328,8 @@ class _WordReader:
         raise explain_open('"', self.text[start : start + 20])
 
     def _read_expansion(self, *, is_quoted: bool) -> bool:
-        found = expand(
-            self.text,
-            self.at,
-            self.values,
-            _splitter(self.values),
-            self.depth,
-            is_quoted=is_quoted and self.splits,
-        )
+        quoted = is_quoted and self.splits
+        found = expand(self.text, self.at, self.values, _splitter(self.values), self.depth, is_quoted=quoted)
         if found is None:
             return False
         is_none = not found.words and found.text is None and _LIST.match(self.text, self.at)
