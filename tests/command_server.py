@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any, Self, TextIO
 
 ROOT = Path(__file__).parents[1]
 OF_INTERPRETER = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_")
@@ -34,7 +34,7 @@ MOST_BYTES = 100_000  # of a request
 class Command:
     """A command that was started, with what tests use of subprocess.Popen; its streams are text."""
 
-    def __init__(self, pid: int, status: IO[str], stdout: IO[str], stderr: IO[str] | None) -> None:
+    def __init__(self, pid: int, status: IO[str], stdout: TextIO, stderr: TextIO | None) -> None:
         self.pid = pid
         self.stdout = stdout
         self.stderr = stderr
@@ -54,7 +54,8 @@ class Command:
 
     def _await(self, timeout_s: float | None) -> int | None:
         if self.returncode is None and select.select([self._status], [], [], timeout_s)[0]:
-            self.returncode = int(self._status.readline())
+            with self._status:
+                self.returncode = int(self._status.readline())
         return self.returncode
 
     def send_signal(self, number: int) -> None:
@@ -78,7 +79,6 @@ class Command:
         if self.stderr is not None:
             self.stderr.close()
         self.wait()
-        self._status.close()
 
 
 def run_module(

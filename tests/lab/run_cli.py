@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import yaml
 
 from tests import torchless
+from tests.command_server import Command, start_module
 from tests.field_notes.ranks import LIGHT, shimmed
 from tests.lab.hosts import Lab
 
@@ -63,14 +63,7 @@ class Cli:
 
     def start_words(self, *words: str) -> "Running":
         """Start any command."""
-        process = subprocess.Popen(
-            [sys.executable, "-m", "launcher.cli", *words],
-            cwd=self.home,
-            env={**os.environ, "HOME": str(self.home), "PYTHONPATH": str(CHECKOUT)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
-        self.started.append(Running(process))
+        self.started.append(Running(start_module("launcher.cli", words, self.home, self._env())))
         return self.started[-1]
 
     def close(self) -> None:
@@ -88,18 +81,10 @@ class Cli:
 
     def invoke(self, directory: Path, *words: str, timeout_s: float = 90.0) -> tuple[int, str]:
         """Run any command in a directory to its end; return exit code and output."""
-        done = subprocess.run(
-            [sys.executable, "-m", "launcher.cli", *words],
-            cwd=directory,
-            env={**os.environ, "HOME": str(self.home), "PYTHONPATH": str(CHECKOUT)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
-        return done.returncode, done.stdout
+        return Running(start_module("launcher.cli", words, directory, self._env())).end(timeout_s)
+
+    def _env(self) -> dict[str, str]:
+        return {**os.environ, "HOME": str(self.home), "PYTHONPATH": str(CHECKOUT)}
 
     def outcome(self) -> dict[str, Any]:
         """Return what the last run left as its outcome."""
@@ -123,12 +108,13 @@ def write_torchless_inventory(lab: Lab, home: Path) -> Path:
 class Running:
     """A `gpulaunch run` that goes on."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", screen: Path | None = None) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes] | Command", screen: Path | None = None) -> None:
         self.process = process
         self.output = b""
         self.peak_kib = 0  # the most memory that it was seen to have
         # What goes to a file is read from there: a test need not hold 200 MB because its client must not.
-        out = process.stdout if screen is None else screen.open("rb")
+        printed = process.stdout.buffer if isinstance(process, Command) else process.stdout
+        out = printed if screen is None else screen.open("rb")
         assert out is not None
         self._out = out
         self._kept_bytes = 0 if screen is None else SCREEN_KEPT

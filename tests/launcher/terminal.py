@@ -64,15 +64,9 @@ class Home:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    def gpulaunch(self, *words: str, **more: object) -> "subprocess.CompletedProcess[str]":
-        """Run a command without a terminal; `more` is for subprocess.run."""
-        if not more:
-            return run_module("launcher.cli", words, self.home, self.env, 90.0)
-        options: dict[str, object] = {"cwd": self.home, "env": self.env, "stdin": subprocess.DEVNULL, **more}
-        argv = [sys.executable, "-m", "launcher.cli", *words]
-        return subprocess.run(  # type: ignore[call-overload,no-any-return]
-            argv, capture_output=True, text=True, timeout=90, check=False, **options
-        )
+    def gpulaunch(self, *words: str, **env: str) -> "subprocess.CompletedProcess[str]":
+        """Run a command without a terminal."""
+        return run_module("launcher.cli", words, self.home, {**self.env, **env}, 90.0)
 
     def phase(self, run_id: str = RUN) -> str:
         """Return what state.json says of a run."""

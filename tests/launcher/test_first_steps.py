@@ -165,7 +165,7 @@ def test_a_home_that_cannot_be_and_few_columns_are_borne(home: Home, somewhere: 
     # Without a HOME that of the machine's user counts, whose launches are not ours to ask for.
     state = {"XDG_STATE_HOME": str(home.home / "state")} if somewhere.get("HOME") == "" else {}
     for words in ("ps", "clean-zombies --dry-run --port 1", "logs nothing --hosts localhost"):
-        done = shell(home, f"gpulaunch {words}", **somewhere, **state)
+        done = home.gpulaunch(*words.split(), **somewhere, **state)
         assert done.returncode == (2 if "nothing" in words else 0), done.stderr
 
 

@@ -321,11 +321,19 @@ def test_a_rehearsal_is_carried_out_kept_and_compared_by_the_run(tmp_path: Path)
     assert (tmp_path / "out" / "done").exists()
 
 
+# Before torch is imported, by its name: no step is needed to fail.
+TOO_LARGE = """
+import sys
+class OutOfMemoryError(RuntimeError):
+    __module__ = "torch"
+if int(sys.argv[sys.argv.index("--bs") + 1]) > 2:
+    raise OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+"""
+
+
 @pytest.mark.train
 def test_fit_halves_the_batch_until_it_fits(tmp_path: Path) -> None:
-    oom = "if int(sys.argv[sys.argv.index('--bs') + 1]) > 2:\n    "
-    oom += "raise torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 2.00 GiB')\n"
-    (tmp_path / "train.py").write_text(SCRIPT.replace("for number,", oom + "for number,"))
+    (tmp_path / "train.py").write_text(TOO_LARGE + SCRIPT)
     options = "args: [--bs, 4]\nbatch_args: {batch: --bs, accumulation: --acc}\n"
     (tmp_path / "job.yaml").write_text(ONE_RANK + options)
     done = gpulaunch(tmp_path, "rehearse", "-c", "job.yaml", "--steps", "3", "--fit", "--json")

@@ -74,7 +74,7 @@ class Chain:
             number, path = number + 1, path.with_name(node.next_start)
 
     def _read(self) -> None:
-        while not self._over.wait(0.01):
+        while not self._over.wait(0.02):
             now = self.look()
             if not self.seen or now != self.seen[-1]:
                 self.seen.append(now)
