@@ -183,6 +183,8 @@ def find_places(literal: bytes, text: bytes) -> Iterable[int]:
     """Return which lines of a text hold a literal, in their order; an empty one is in every line."""
     if not literal:
         return range(text.count(b"\n") + 1)
+    if literal not in text:
+        return ()
     *before, _ = text.split(literal)
     return dict.fromkeys(accumulate(map(bytes.count, before, repeat(b"\n"))))
 
@@ -198,8 +200,9 @@ class JoinedLines:
         """Return the places of the lines that a pattern is found in."""
         found: set[int] = set()
         for each in pattern.alternatives if self._lines else ():
-            places = find_places(each.literal.encode(), self._text)
-            found.update(at for at in places if at not in found and each.search(self._lines[at]))
+            for at in find_places(each.literal.encode(), self._text):
+                if at not in found and each.search(self._lines[at]):
+                    found.add(at)
         return found
 
 

@@ -66,7 +66,8 @@ def provoke(kind: Kind) -> str:
         directory = Path(name)
         (directory / SCRIPT).write_text(kind.script, encoding="utf-8")
         if kind.prepare:
-            subprocess.run([sys.executable, "-c", kind.prepare], cwd=directory, check=True, timeout=120)
+            words, env = [sys.executable, "-c", kind.prepare], _environ(kind, directory)
+            subprocess.run(words, cwd=directory, env=env, check=True, timeout=120)
         done = subprocess.run(
             _argv(kind),
             cwd=directory,
