@@ -42,6 +42,7 @@ class SyncResult:
     deleted: tuple[str, ...] = ()
     stale: tuple[str, ...] = ()  # sent by a former sync, no longer in the tree
     edited: tuple[str, ...] = ()  # such ones that were edited on the host: never deleted
+    former: str = ""  # whose tree the last sync had sent, where it was another one
 
 
 class SyncClient(Closing):
@@ -161,9 +162,9 @@ class SyncClient(Closing):
         found = self._ask(tuple[str, ...], encode_line({"live": True}), "live", ANSWER_S)
         return tuple(one_line(run_id, 80) for run_id in found)
 
-    def commit(self) -> SyncResult:
-        """Put all in place."""
-        answer = self._answer_to(encode_line({"commit": True}), "written", ANSWER_S)
+    def commit(self, source: str = "") -> SyncResult:
+        """Put all in place; `source` says whose tree it is."""
+        answer = self._answer_to(encode_line({"commit": source}), "written", ANSWER_S)
         self._is_clean = True
         return self._fit(SyncResult, answer)
 

@@ -2,6 +2,7 @@
 
 import json
 import posixpath
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -92,7 +93,7 @@ def sync_before_launch(
 
             error.fix = "\n".join(filter(None, (error.fix, name_others(hosts.entries, error.hosts))))
         raise
-    for line in render_sync(found):
+    for line in render_sync(found, _set_directory(spec, job, targets)):
         say(line)
     ((tree, version),) = known
     for line in render_left_out(tree, spec, left_out, found):
@@ -112,9 +113,8 @@ def list_target_dirs(spec: SyncOptions, job: Job, entries: Sequence[HostEntry]) 
 def render_live_runs(
     live: Mapping[str, tuple[str, ...]], targets: Mapping[str, str], spec: SyncOptions, job: Job
 ) -> Iterator[str]:
-    """Yield whose code changes, and what gives the next launch a directory of its own, to start in too."""
-    keys = ["sync.to"] * bool(spec.to) + ["workdir"] * bool(job.workdir or not spec.to)
-    apart = " ".join(f"--set {key}=DIR" for key in keys)
+    """Yield whose code changes, and what gives the next launch a directory of its own."""
+    apart = _set_directory(spec, job, targets)
     for name, runs in live.items():
         yield (
             f"sync: {_names(runs)} on {name} works in {targets[name]}: it keeps the files that it has open;"
@@ -122,13 +122,36 @@ def render_live_runs(
         )
 
 
-def render_sync(found: Mapping[str, HostSync]) -> Iterator[str]:
-    """Yield what became of each host; hosts to which the same happened are reported together."""
+def _set_directory(spec: SyncOptions, job: Job, targets: Mapping[str, str]) -> str:
+    """Return the options that give a launch a directory of its own on hosts, to start in too.
+
+    In quotes, for a shell would put the local home in the place of `~`.
+    """
+    target = next(iter(targets.values())).rstrip("/")
+    fresh = f"{target}-2"
+    values = {"sync.to": fresh} if spec.to else {}
+    if job.workdir or not spec.to:
+        within = job.workdir.startswith(f"{target}/")
+        values["workdir"] = fresh + (job.workdir.removeprefix(target) if within else "")
+    return " ".join(f"--set {shlex.quote(f'{key}={value}')}" for key, value in values.items())
+
+
+def render_sync(found: Mapping[str, HostSync], apart: str) -> Iterator[str]:
+    """Yield what became of each host; hosts to which the same happened are reported together.
+
+    `apart`: the options that give a launch a directory of its own.
+    """
     alike = group_alike(((host.root, _what_happened(host)), name) for name, host in found.items())
     for (root, what), names in alike.items():
         took = max(found[name].seconds for name in names)
         seconds = "" if found[names[0]].same_as else f" ({took:.1f} s)"
         yield f"sync: {fold_hosts(names)}:{root} {what}{seconds}"
+    for former, names in group_alike((host.done.former, name) for name, host in found.items()).items():
+        if former:
+            yield (
+                f"sync: on {fold_hosts(names)} the directory had the tree of {one_line(former, 200)}:"
+                f" its other files and its outputs are still in it. {apart} keeps projects apart"
+            )
     for name, host in found.items():
         done = host.done
         if host.same_as:

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError, HostError, HostsUnusable, SyncFailed
+from launcher.local.user import format_user_at_machine
 from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.fanout import WIDTH, fanout
 from launcher.sync.host import SyncClient, SyncResult
@@ -82,7 +83,8 @@ def send_tree(
         affected = [each for each in opened if (leaders[each.host] or each.host) in changed]
         if live := _find_live(affected):
             sync.on_live_runs(live)
-        committed = _all(lambda each: each.commit(), lead, sync.width, also=_LAST_STEP)
+        source = f"{format_user_at_machine()}:{tree.root}"
+        committed = _all(lambda each: each.commit(source), lead, sync.width, also=_LAST_STEP)
         wanted = sync.list_wanted()
         seen = _all(lambda each: each.stamps(wanted) if wanted else (), lead, sync.width)
         for each, host, done, stamps in zip(lead, staged, committed, seen, strict=True):

@@ -263,16 +263,16 @@ def test_a_relative_tree_is_below_the_home_as_its_ranks_are() -> None:
 @pytest.mark.parametrize(
     ("to", "workdir", "apart"),
     [
-        ("", "", "--set workdir=DIR"),
-        ("", "~/w", "--set workdir=DIR"),  # a tree elsewhere would leave the ranks in ~/w
-        ("~/t", "", "--set sync.to=DIR"),
-        ("~/t", "~/t/part", "--set sync.to=DIR --set workdir=DIR"),
+        ("", "", "--set 'workdir=~/w-2'"),
+        ("", "~/w", "--set 'workdir=~/w-2'"),  # a tree elsewhere would leave the ranks in ~/w
+        ("~/t", "", "--set 'sync.to=~/t-2'"),
+        ("~/t", "~/t/part", "--set 'sync.to=~/t-2' --set 'workdir=~/t-2/part'"),
     ],
 )
 def test_what_keeps_launches_apart_gives_the_ranks_another_directory(
     to: str, workdir: str, apart: str
 ) -> None:
-    (line,) = render_live_runs({"a": ("r1",)}, {"a": "~/w"}, SyncOptions(to=to), Job(workdir=workdir))
+    (line,) = render_live_runs({"a": ("r1",)}, {"a": to or "~/w"}, SyncOptions(to=to), Job(workdir=workdir))
     assert line.endswith(f"get this tree. {apart} keeps launches apart")
 
 

@@ -260,6 +260,24 @@ def test_a_file_that_grows_while_it_is_sent_arrives_as_it_was(here: Path, there:
     assert (there / "run.log").read_text() == "1\n"
 
 
+def test_a_directory_says_whose_other_tree_it_had(here: Path, there: Path) -> None:
+    tree = read_tree(here, exclude=(), max_mib=1)
+
+    def send(source: str) -> str:
+        with receiver(there) as host:
+            for index in host.compare(tree.entries, delete=False):
+                host.upload(index, tree.entries[index], here, lambda _: None)
+            host.finish_staging()
+            return host.commit(source).former
+
+    assert [send(each) for each in ("ana@x:/a/exp", "ana@x:/a/exp", "bo@y:/ü/exp", "ana@x:/a/exp")] == [
+        "",
+        "",
+        "ana@x:/a/exp",
+        "bo@y:/ü/exp",
+    ]
+
+
 def test_a_file_that_shrinks_while_it_is_sent_is_told(here: Path, there: Path) -> None:
     tree = read_tree(here, exclude=(), max_mib=1)
     write(here, {"train.py": ""})

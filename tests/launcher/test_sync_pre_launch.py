@@ -174,19 +174,23 @@ def test_what_was_kept_edited_or_stale_is_told_by_name() -> None:
         deleted=("old.py",),
         stale=("s1", "s2", "s3", "s4"),
         edited=("e\x1b[31m.py",),
+        former="ana@x:/b",
     )
     found = {
         "titan": HostSync("/p", sent=3 << 20, seconds=1.5, done=done),
         "n2": HostSync("/p", seconds=0.5),
         "n1": HostSync("/p", seconds=2.5),
+        "n3": HostSync("/p", seconds=0.1, done=SyncResult(former=done.former)),
         "l40s": HostSync("/q", same_as="titan"),
         "localhost": HostSync("/r", same_as="local"),
     }
-    assert list(render_sync(found)) == [
+    mixed = "the directory had the tree of ana@x:/b: its other files and its outputs are still in it"
+    assert list(render_sync(found, "--set x=y")) == [
         "sync: titan:/p 2 files sent, 3.0 MiB, 1 file deleted (1.5 s)",
-        "sync: n[1-2]:/p up to date (2.5 s)",
+        "sync: n[1-3]:/p up to date (2.5 s)",
         "sync: l40s:/q is the same directory as on titan; nothing to send",
         "sync: localhost:/r is the tree itself; nothing to send",
+        f"sync: on n3,titan {mixed}. --set x=y keeps projects apart",
         "sync: titan had its own a.py: kept in /p/.gpulaunch-sync/replaced/1",
         "sync: titan has edits in e.py, which the tree no longer has: left as is",
         "sync: titan still has s1, s2, s3 and 1 more of a former sync; sync.delete removes such",

@@ -15,8 +15,9 @@ stdin, one JSON line each, in this order, and the answers:
   {"staged": true}               {"staged": count}; all complete, none installed yet; how many files the
                                  commit replaces or deletes
   {"live": true}                 {"live": [run id, ...]}; runs that work in the directory
-  {"commit": true}               {"written", "kept", "kept_in", "deleted", "stale", "edited"}; all installed,
-                                 and the lock free; only "stamps" may follow
+  {"commit": SOURCE}             {"written", "kept", "kept_in", "deleted", "stale", "edited", "former"}; all
+                                 installed, and the lock free; only "stamps" may follow. SOURCE says where
+                                 the tree is from, "former" where that of the last sync was from, if elsewhere
 At the end of stdin all uncommitted files are removed.
 
 Answers by lines (answer.py); {"busy": true} comes before one that takes long; {"error": TEXT, "fix": TEXT}
@@ -60,7 +61,7 @@ def serve(receiver: ReceiveSession, stream: BinaryIO) -> None:
         elif "live" in header:
             print_answer({"live": list_live_runs(receiver.directory.root)})
         elif "commit" in header and sync is not None:
-            done = sync.commit()
+            done = sync.commit(str(header["commit"]))
             receiver.close()  # before the answer: the client then waits for nothing more
             print_answer(done)
         else:

@@ -12,6 +12,7 @@ from .safe_dir import STATE, SafeDirectory, split_path
 from .staging import Staging, remove_tree
 from .target_state import TargetState, TreeEntry, hash_tree
 
+_MOST_SOURCE = 8192  # a name of a machine and a path
 RUN_ID = b"GPULAUNCH_RUN_ID="
 
 
@@ -104,8 +105,8 @@ class SyncSession:
     def _paths(self) -> set[str]:
         return {entry.path for entry in self._entries}
 
-    def commit(self) -> dict[str, Any]:
-        """Install all entries, each by one rename."""
+    def commit(self, source: str) -> dict[str, Any]:
+        """Install all entries, each by one rename; `source` says whose tree they are."""
         self.count_changes()
         here, needed = self._here, [(index, self._entries[index]) for index in self.need]
         kept_in = os.path.join(here.directory.root, STATE, "replaced", self._when())
@@ -115,6 +116,7 @@ class SyncSession:
         if needed:
             here.record.save()
         here.directory.note("tree.sha256", hash_tree(self._entries).encode())
+        former = self._replace_source(source)
         for index, entry in needed:
             install_entry(here, self._incoming, index, entry.path)
         for path, mode, found in here.modes:
@@ -125,7 +127,18 @@ class SyncSession:
             if index in self._incoming.written_ns:
                 here.trust(entry, self._incoming.device, self._incoming.written_ns[index], now_ns)
         here.record.save()
-        return {"written": len(self.need), "kept": kept, "kept_in": kept_in, **dropped}
+        return {"written": len(self.need), "kept": kept, "kept_in": kept_in, "former": former, **dropped}
+
+    def _replace_source(self, source: str) -> str:
+        """Note whose tree the directory has; return whose it had, "" for the same or an unknown one."""
+        state, former = self._here.directory, ""
+        with suppress(OSError):
+            fd = os.open("source", os.O_RDONLY | os.O_NOFOLLOW, dir_fd=state.state)
+            with open(fd, "rb") as file:
+                former = file.read(_MOST_SOURCE).decode("utf-8", "replace")
+        if former != source:
+            state.note("source", source.encode("utf-8", "replace"))
+        return "" if former == source else former
 
     def _when(self) -> str:
         moment = time.strftime("%Y%m%d-%H%M%S", time.localtime(self._incoming.now_ns // 10**9))
