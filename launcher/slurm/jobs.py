@@ -1,6 +1,7 @@
 """Jobs of Slurm, the one that we are in or one by its id: nodes, state, why one is pending, cancellation."""
 
 import os
+import shlex
 import time
 from collections.abc import Callable, Mapping
 
@@ -119,7 +120,7 @@ def read_job(job: str, environ: Mapping[str, str] = os.environ) -> Allocation:
         why = f" ({reason})" if reason else ""
         fix = f"{_when(reason, job)}; `gpulaunch stop {job}` cancels it"
         raise JobChanges(f"Slurm job {job} waits: it is {state}{why}", fix)
-    shows = f"where it was submitted, gpulaunch report {job} shows its run"
+    shows = f"where it was submitted, gpulaunch report {job} shows its run, if it came to one"
     fix = f"`squeue -u $USER` lists your jobs; {'' if state else 'if it has run, '}{shows}"
     if state in _HALTED:
         fix = f"an operator's `scontrol resume {job}` continues it, `scancel {job}` ends it"
@@ -127,7 +128,7 @@ def read_job(job: str, environ: Mapping[str, str] = os.environ) -> Allocation:
         fix = f"try again: `squeue -j {job}` says when it has ended"
         raise JobChanges(f"Slurm job {job} does not run: it is {state}", fix)
     elif state and (path := _shown(_OUTPUT, job, environ)):
-        fix = f"its output is in {path}; {shows}"
+        fix = f"gpulaunch diagnose {shlex.quote(path)} reads its output; {shows}"
     raise BadInput(f"Slurm job {job} does not run: {_described(state)}", fix)
 
 

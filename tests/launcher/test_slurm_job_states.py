@@ -143,6 +143,16 @@ def test_a_job_that_only_halts_is_not_described_as_over(tmp_path: Path, state: s
     assert "if it has run, where it was submitted, gpulaunch report 18" in refusal.value.fix
 
 
+def test_a_job_that_is_over_comes_with_what_reads_its_output(tmp_path: Path) -> None:
+    environ = slurm_commands(tmp_path, "17|17|FAILED|n1\n", "   StdOut=/w/mein ü/17.out\n")
+    with pytest.raises(BadInput, match="17 does not run: it is FAILED") as refusal:
+        read_job("17", environ)
+    assert refusal.value.fix == (
+        "gpulaunch diagnose '/w/mein ü/17.out' reads its output;"
+        " where it was submitted, gpulaunch report 17 shows its run, if it came to one"
+    )
+
+
 @pytest.mark.parametrize(
     ("state", "said"),
     [
