@@ -58,8 +58,8 @@ class SearchScope:
         if ours and found[-1].run_id not in launched:
             where = ", ".join(node.entry.name for node in found[-1].nodes)
             raise BadInput(
-                f"the newest run, {found[-1].run_id} on {where}, was not launched from this directory",
-                f"name it, or {ours[-1].run_id}, the last that was",
+                f"this machine has no record that it launched the newest run, {found[-1].run_id} on {where}",
+                f"name it, or {ours[-1].run_id}, the last that it has launched",
             )
         return found[-1]
 

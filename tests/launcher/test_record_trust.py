@@ -288,7 +288,7 @@ def test_a_newer_run_of_a_host_is_not_taken_for_the_last_that_was_launched_from_
     newer = replace(PLAN, run_id=run_id("newer"), nodes=(other, PLAN.nodes[1]))
     claim = node_answer(newer, ways=(EVIL, B), started=40.0)
     found = gather((A, [node_answer(**KEEPER)]), (EVIL, [claim]), known=launched)
-    with pytest.raises(BadInput, match=f"{newer.run_id} on evil, was not launched from this directory"):
+    with pytest.raises(BadInput, match=f"no record that it launched the newest run, {newer.run_id} on evil"):
         select_run(found.runs, "last", SearchScope(frozenset(), frozenset(), read_user_name()).find_newest)
     assert select_run(found.runs, PLAN.run_id).from_here
     assert select_run([found.runs[-1]], "last").run_id == newer.run_id

@@ -179,6 +179,9 @@ def test_a_public_key_is_called_that_with_its_private_one(sshd: Sshd, tmp_path: 
     key = keygen(tmp_path / "key", "ed25519")
     with pytest.raises(AuthenticationFailed, match=f"a public key, .* no agent has: name {key} instead"):
         sshd.open(identity_files=(f"{key}.pub",))
+    Path(key).rename(tmp_path / "key.pem")
+    with pytest.raises(AuthenticationFailed, match="no agent has: name the private key instead"):
+        sshd.open(identity_files=(f"{key}.pub",))
 
 
 def test_an_identity_file_that_never_ends_is_not_read(sshd: Sshd, tmp_path: Path) -> None:

@@ -315,7 +315,9 @@ def _load(file: str, passphrase: str | None) -> _Loaded:
         return ENCRYPTED  # cryptography raises TypeError where a passphrase is needed and none was given
     except (ValueError, paramiko.SSHException, UnknownKeyType, NotImplementedError) as failure:
         if file.endswith(_PUBLIC):
-            return f"a public key, whose private key no agent has: name {file.removesuffix(_PUBLIC)} instead"
+            private = file.removesuffix(_PUBLIC)
+            instead = private if expand_home(private).exists() else "the private key"
+            return f"a public key, whose private key no agent has: name {instead} instead"
         return f"{_NO_KEY} ({type(failure).__name__})"
 
 
