@@ -17,6 +17,7 @@ from preflight.script.interpreter.values import (
     Value,
     get_id,
 )
+from preflight.script.syntax_trees import walk
 
 _NAMED = re.compile(r"(?!.*(?:warm|last_))[A-Za-z_]")
 
@@ -32,11 +33,16 @@ def schedule_of(it: Interpreter, call: Call, name: str) -> Value:
     known = not call.open and "steps_per_epoch" not in call.kwargs
     kind = (call.get("name", 0) or UNKNOWN) if name == "get_scheduler" else Const(name)
     given = [text for value, text in pairs if it.kind(value) != "optimizer" and "opt" not in text]
+    bodies = [*it.list_functions(given), *(node for node in nodes if isinstance(node, ast.Lambda))]
+    parts = [part for body in bodies for part in walk(body) if name == "LambdaLR"]
+    own = {getattr(part, "arg", "") for part in parts if isinstance(part, ast.arg)}
+    named = [part for part in parts if isinstance(part, ast.Name) and part.id not in own]
+    pairs += [(it.evaluate(part), part.id) for part in named]
     steps = [text for value, text in pairs if isinstance(value, Const) and type(value.value) is int]
     attrs = {
         "optimizer": next((value for value in values if it.kind(value) == "optimizer"), UNKNOWN),
         "kind": kind if known else UNKNOWN,
-        "given": Const("\n".join(given)),
+        "given": Const("\n".join((*given, *steps) if bodies else given)),
         "steps": Const("|".join(map(re.escape, filter(_NAMED.match, steps)))),
     }
     return it.allocate(HeapObject("scheduler", call.place, attrs))
