@@ -35,11 +35,11 @@ def command(*, inventory: Path | None, hosts: tuple[str, ...], as_json: bool) ->
         )
     if not entries:
         raise BadInput("no hosts.yaml lists a host", "gpulaunch init writes one")
-    found = export_config(loaded, entries)
-    lines = (f"# {one_line(str(loaded.path), 400)}, printed by gpulaunch ssh-config", *found.lines)
+    found, left_out = export_config(loaded, entries)
+    lines = (f"# {one_line(str(loaded.path), 400)}, printed by gpulaunch ssh-config", *found)
     answer = Answer("gpulaunch.ssh-config/1", as_json=as_json)
-    for name, why in found.left_out.items():
+    for name, why in left_out.items():
         answer.say(f"{name} is left out: {why}", err=True)
     if not as_json:
         echo_lines(lines)
-    return answer.finish(0, config="".join(f"{line}\n" for line in lines), left_out=found.left_out)
+    return answer.finish(0, config="".join(f"{line}\n" for line in lines), left_out=left_out)

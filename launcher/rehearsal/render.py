@@ -14,20 +14,11 @@ from launcher.text import group_alike, name_ranks, sanitize, spell_duration
 from preflight import regex as re
 from preflight.facts.json_codec import encode
 from preflight.facts.redaction import redact_words
-from preflight.frozen import dataclass
 from preflight.job import Job
 
 _NUMBER = re.compile(r"(?<![\w.-])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?![\w.-]*\w)", re.IGNORECASE)
 _MARKS = {True: "ok", False: "NOT OK", None: "NOT SEEN"}
 _GUARD_KEYS = ("code", "severity", "stops", "step", "message", "fix", "parameters")
-
-
-@dataclass(frozen=True, slots=True)
-class RankGroup:
-    """Ranks, as one says them, and what is proven of them all."""
-
-    name: str
-    proofs: tuple[Proof, ...]
 
 
 def render_rehearsal(done: RehearsalResult, job: Job) -> Iterator[str]:
@@ -53,9 +44,9 @@ def _proof_line(proof: Proof) -> str:
 
 
 def _rank_lines(ranks: tuple[RankVerdict, ...]) -> Iterator[str]:
-    for group in group_ranks(ranks):
-        yield f"  {sanitize(group.name, keep_lines=False)}"
-        yield from (f"  {_proof_line(proof)}" for proof in group.proofs)
+    for name, proofs in group_ranks(ranks).items():
+        yield f"  {sanitize(name, keep_lines=False)}"
+        yield from (f"  {_proof_line(proof)}" for proof in proofs)
 
 
 def _estimate_lines(verdict: RehearsalVerdict) -> Iterator[str]:
@@ -126,15 +117,15 @@ def _encode_proof(proof: Proof) -> dict[str, Any]:
     return {"name": proof.name, "ok": proof.ok, "text": sanitize(proof.text, keep_lines=False)}
 
 
-def group_ranks(ranks: Sequence[RankVerdict]) -> list[RankGroup]:
-    """Return groups by their first ranks; a rank without a proof is with those of the same figures only."""
+def group_ranks(ranks: Sequence[RankVerdict]) -> dict[str, tuple[Proof, ...]]:
+    """Return what is proven of groups of ranks, as one says these; of one without a proof by same figures."""
 
     def kind(rank: RankVerdict) -> tuple[bool, object]:
         whole = all(proof.ok for proof in rank.proofs)
         return whole, tuple(proof.name for proof in rank.proofs) if whole else rank.proofs
 
     alike = group_alike((kind(rank), rank) for rank in ranks).values()
-    return [RankGroup(_name(same), _merged(same)) for same in alike]
+    return {_name(same): _merged(same) for same in alike}
 
 
 def _name(ranks: Sequence[RankVerdict]) -> str:

@@ -30,8 +30,8 @@ def inventory(folder: Path, text: str) -> Inventory:
 
 
 def exported(found: Inventory) -> tuple[str, dict[str, str]]:
-    config = export_config(found, tuple(found.hosts.values()))
-    return "\n".join(config.lines) + "\n", config.left_out
+    lines, left_out = export_config(found, tuple(found.hosts.values()))
+    return "\n".join(lines) + "\n", left_out
 
 
 def as_ssh_reads(config: Path, host: str) -> dict[str, str]:
@@ -87,9 +87,9 @@ def test_jump_hosts_come_along_and_circles_are_left_out(tmp_path: Path) -> None:
         tmp_path,
         "hosts:\n  gate: {address: 10.0.0.9}\n  inner: {jump: gate}\n  a: {jump: b}\n  b: {jump: a}\n",
     )
-    config = export_config(found, found.resolve(["inner"]))
-    assert [line for line in config.lines if line.startswith("Host ")] == ["Host inner", "Host gate"]
-    assert "circle" in export_config(found, found.resolve(["a"])).left_out["a"]
+    lines, _ = export_config(found, found.resolve(["inner"]))
+    assert [line for line in lines if line.startswith("Host ")] == ["Host inner", "Host gate"]
+    assert "circle" in export_config(found, found.resolve(["a"]))[1]["a"]
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

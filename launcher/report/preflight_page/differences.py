@@ -1,6 +1,6 @@
 """What differs between the hosts of a preflight: versions, models and sizes, the majority first."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from launcher.host_checks.result import PreflightResult
@@ -10,19 +10,14 @@ from launcher.text import count_alike, count_noun, group_alike
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts, Network, PythonEnv
 from preflight.facts.missing import Missing
-from preflight.frozen import dataclass
 
 T = TypeVar("T")
 _NOT_READ = "not read"
 _MOST_VALUES = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A property with several values: (value, its hosts), the most common first."""
-
-    name: str
-    values: tuple[tuple[str, tuple[str, ...]], ...]
+Values = Sequence[tuple[str, tuple[str, ...]]]
+"""Of a property: (value, its hosts), the most common first."""
 
 
 def render_differences(result: PreflightResult) -> Iterator[str]:
@@ -33,16 +28,16 @@ def render_differences(result: PreflightResult) -> Iterator[str]:
     found = find_differences(result.facts)
     if found:
         rows = (
-            f'<tr><th scope="row">{escape(each.name)}</th><td><ul>{_values(each)}</ul></td></tr>'
-            for each in found
+            f'<tr><th scope="row">{escape(name)}</th><td><ul>{_values(values)}</ul></td></tr>'
+            for name, values in found.items()
         )
         yield f'<table class="differences"><tbody>{"".join(rows)}</tbody></table>'
     else:
         yield "<p>Nothing.</p>"
-    yield from _rest(result.facts, {each.name for each in found})
+    yield from _rest(result.facts, found)
 
 
-def _rest(facts: Mapping[str, HostFacts], differing: set[str]) -> Iterator[str]:
+def _rest(facts: Mapping[str, HostFacts], differing: Collection[str]) -> Iterator[str]:
     """Yield what is equal, and what no host has said: that is not known to be equal."""
     first = next(iter(facts.values()))
     rest = {name: read(first) for name, read in PROPERTIES.items() if name not in differing}
@@ -54,25 +49,25 @@ def _rest(facts: Mapping[str, HostFacts], differing: set[str]) -> Iterator[str]:
             yield f'<p class="soft">{words}: {", ".join(map(escape, names))}.</p>'
 
 
-def find_differences(facts: Mapping[str, HostFacts]) -> tuple[Difference, ...]:
+def find_differences(facts: Mapping[str, HostFacts]) -> dict[str, Values]:
     """Return the properties of which hosts have different values; what was not read is a value of its own."""
-    found = []
+    found: dict[str, Values] = {}
     for name, read in PROPERTIES.items():
         groups = group_alike((read(known), host) for host, known in facts.items())
         if len(groups) > 1:
-            found.append(Difference(name, tuple(sorted(groups.items(), key=lambda group: -len(group[1])))))
-    return tuple(found)
+            found[name] = sorted(groups.items(), key=lambda group: -len(group[1]))
+    return found
 
 
-def _values(each: Difference) -> str:
+def _values(values: Values) -> str:
     lines = []
-    for place, (value, hosts) in enumerate(each.values[:_MOST_VALUES]):
-        kind = "soft" if place == 0 and len(hosts) > len(each.values[1][1]) else "other"
+    for place, (value, hosts) in enumerate(values[:_MOST_VALUES]):
+        kind = "soft" if place == 0 and len(hosts) > len(values[1][1]) else "other"
         shown = "<i>not read</i>" if value == _NOT_READ else escape(value)
         count = f' <span class="soft">({count_noun(len(hosts), "host")})</span>' if len(hosts) > 1 else ""
         lines.append(f'<li class="{kind}"><b>{shown}</b> on {render_hosts(hosts)}{count}</li>')
-    if len(each.values) > _MOST_VALUES:
-        lines.append(f'<li class="soft">and {len(each.values) - _MOST_VALUES} more values</li>')
+    if len(values) > _MOST_VALUES:
+        lines.append(f'<li class="soft">and {len(values) - _MOST_VALUES} more values</li>')
     return "".join(lines)
 
 

@@ -11,25 +11,19 @@ from launcher.config.inventory import HostEntry, Inventory, check_entry
 from launcher.errors import BadInput
 from launcher.text import one_line
 from launcher.transports.ssh.ssh_command import escape_percents
-from preflight.frozen import dataclass
 
 _DEEPEST = 64
-
-
-@dataclass(frozen=True, slots=True)
-class ExportedConfig:
-    """The text, and why hosts are not in it."""
-
-    lines: tuple[str, ...]
-    left_out: dict[str, str]
 
 
 class _NotWritableError(Exception):
     """A host cannot be written in ssh_config's words."""
 
 
-def export_config(inventory: Inventory, entries: Iterable[HostEntry]) -> ExportedConfig:
-    """Return the configuration of these hosts, and of the listed hosts that they are reached through."""
+def export_config(inventory: Inventory, entries: Iterable[HostEntry]) -> tuple[list[str], dict[str, str]]:
+    """Return the configuration of these hosts, and of the listed hosts that they are reached through.
+
+    The second result says why hosts are not in it.
+    """
     todo = {entry.name: entry for entry in entries}
     lines: list[str] = []
     left_out: dict[str, str] = {}
@@ -46,7 +40,7 @@ def export_config(inventory: Inventory, entries: Iterable[HostEntry]) -> Exporte
         lines += block
         listed = (hop for hop in _hops(entry, inventory) if hop.in_inventory)
         todo |= {hop.name: hop for hop in listed if hop.name not in written}
-    return ExportedConfig(tuple(lines), left_out)
+    return lines, left_out
 
 
 def _options(entry: HostEntry, inventory: Inventory) -> Iterator[str]:
