@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from tests.command_server import run_module
 from tests.lab.hosts import Lab, LabHost
 
 CHECKOUT = Path(__file__).parents[2]
@@ -79,13 +80,8 @@ class Client:
 
     def run(self, *words: str, timeout_s: float = TIMEOUT_S) -> "subprocess.CompletedProcess[bytes]":
         """Run gpulaunch without a terminal to its end."""
-        with self.start(*words) as process:
-            try:
-                stdout, stderr = process.communicate(timeout=timeout_s)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                raise
-        return subprocess.CompletedProcess(words, process.returncode, stdout, stderr)
+        done = run_module("launcher.cli", self.argv(*words)[3:], self.home, self.env, timeout_s)
+        return subprocess.CompletedProcess(words, done.returncode, done.stdout.encode(), done.stderr.encode())
 
     def preflight(self, *words: str) -> dict[str, Any]:
         """Run a preflight for CPU ranks with --json and return its document."""

@@ -7,13 +7,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from launcher.onhost.supervisor.node import name_of
 from launcher.rundir.run_id import make_run_id
 from preflight.probes import claim_files
+from tests.command_server import start_module
 from tests.field_notes.ranks import LIGHT, shimmed
 from tests.lab.fault_client import PORT
 from tests.lab.hosts import Lab, LabHost
@@ -85,11 +86,15 @@ class Laptop:
         return self.start(command, *words).end(timeout_s)
 
     def _start(self, words: Sequence[str], *, screen: Path | None = None) -> Running:
-        with nullcontext(subprocess.PIPE) if screen is None else screen.open("wb") as out:
+        env = {**os.environ, "HOME": str(self.home), "PYTHONPATH": str(CHECKOUT), "XDG_STATE_HOME": ""}
+        if screen is None:
+            self.started.append(Running(start_module(words[0], words[1:], self.home, env)))
+            return self.started[-1]
+        with screen.open("wb") as out:
             process = subprocess.Popen(
                 [sys.executable, "-m", *words],
                 cwd=self.home,
-                env={**os.environ, "HOME": str(self.home), "PYTHONPATH": str(CHECKOUT), "XDG_STATE_HOME": ""},
+                env=env,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,

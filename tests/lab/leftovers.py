@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.command_server import run_module
 from tests.lab.hosts import Lab, LabHost, LabProcess
 
 ROOT = Path(__file__).parents[2]
@@ -22,10 +23,7 @@ def gpulaunch(lab: Lab, *argv: str, home: Path) -> "subprocess.CompletedProcess[
     (home / ".ssh").mkdir(parents=True, exist_ok=True, mode=0o700)
     (home / ".ssh" / "known_hosts").write_bytes(Path(lab.known_hosts).read_bytes())
     env = {**os.environ, "HOME": str(home), "PYTHONPATH": str(ROOT), "XDG_STATE_HOME": str(home / "state")}
-    command = [sys.executable, "-m", "launcher.cli", *argv, "-i", str(lab.inventory_path)]
-    return subprocess.run(
-        command, env=env, text=True, capture_output=True, timeout=120, check=False, cwd=home
-    )
+    return run_module("launcher.cli", [*argv, "-i", str(lab.inventory_path)], home, env, 120.0)
 
 
 def holder(host: LabHost, *options: str, env: dict[str, str] | None = None, user: str = "root") -> LabProcess:

@@ -3,11 +3,11 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.command_server import run_module
 from tests.field_notes.ranks import LIGHT, shimmed
 from tests.lab.hosts import Lab
 from tests.lab.run_cli import CHECKOUT
@@ -39,18 +39,9 @@ def gpulaunch(lab: Lab, home: Path, *words: str) -> subprocess.CompletedProcess[
     (home / "job.yaml").write_text(json.dumps({**keys, "env": shimmed(LIGHT)}))
     hosts = ",".join(host.name for host in lab.hosts[:2])
     command, *rest = words
-    return subprocess.run(
-        [
-            *(sys.executable, "-m", "launcher.cli", command, "-c", "./job.yaml"),
-            *("--hosts", hosts, "-i", str(lab.inventory_path), *rest),
-        ],
-        cwd=home,
-        env={**os.environ, "HOME": str(home), "PYTHONPATH": str(CHECKOUT), "XDG_STATE_HOME": ""},
-        capture_output=True,
-        text=True,
-        timeout=150,
-        check=False,
-    )
+    words = (command, "-c", "./job.yaml", "--hosts", hosts, "-i", str(lab.inventory_path), *rest)
+    env = {**os.environ, "HOME": str(home), "PYTHONPATH": str(CHECKOUT), "XDG_STATE_HOME": ""}
+    return run_module("launcher.cli", words, home, env, 150.0)
 
 
 def test_two_hosts_are_rehearsed_as_one_world_and_left_clean(lab: Lab, tmp_path: Path) -> None:
