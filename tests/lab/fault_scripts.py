@@ -6,13 +6,13 @@ COUNT = """
 import os, time
 for n in range(100000):
     print("line", n, flush=True)
-    time.sleep(0.05)
+    time.sleep(0.2)
 """
 
 
 def some(pause_s: float = 0.05, lines: int = 120, *, until: Path | None = None) -> str:
     """Return a script that prints so many lines with pauses, the last once a file exists, then ends well."""
-    text = COUNT.replace("100000", str(lines)).replace("0.05", str(pause_s))
+    text = COUNT.replace("100000", str(lines)).replace("0.2", str(pause_s))
     if until is None:
         return text
     wait = f"    while n == {lines - 1} and not os.path.exists({str(until)!r}):\n        time.sleep(0.05)\n"
@@ -21,9 +21,9 @@ def some(pause_s: float = 0.05, lines: int = 120, *, until: Path | None = None) 
 
 STUCK = """
 import os, threading, time
-for n in range(4 if os.environ["RANK"] == "1" else 200):
+for n in range(4 if os.environ["RANK"] == "1" else 50):
     print("line", n, flush=True)
-    time.sleep(0.1)
+    time.sleep(0.4)
 def wait_for_nobody():
     lock = threading.Lock()
     lock.acquire()

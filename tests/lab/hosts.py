@@ -146,7 +146,7 @@ class LabHost:
         """Return the strays still there after within_s, in which sshd closes the sessions of clients."""
         deadline = time.monotonic() + within_s
         while (left := self.strays()) and time.monotonic() < deadline:
-            time.sleep(0.02)
+            time.sleep(0.05)
         return left
 
     def halt(self) -> None:

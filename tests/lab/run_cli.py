@@ -126,7 +126,7 @@ class Running:
         while not done(self._read()):
             assert time.monotonic() < deadline, self.output.decode(errors="replace")
             assert self.process.poll() is None or done(self._read()), self.output.decode(errors="replace")
-            time.sleep(0.02)
+            time.sleep(0.05)
 
     def interrupt(self) -> None:
         """Press Ctrl-C."""
@@ -142,7 +142,7 @@ class Running:
         while self.process.poll() is None and time.monotonic() < deadline:
             self._read()
             self.peak_kib = max(self.peak_kib, memory_kib(self.process.pid))
-            time.sleep(0.02)
+            time.sleep(0.05)
         if self.process.poll() is None:
             self.process.kill()
         code = self.process.wait()

@@ -47,6 +47,7 @@ NOT_PRINTED = re.compile(
 )
 
 
+@cache
 def recorded(path: Path) -> Profile:
     """The profile of one recording."""
     return profile_from_xml(path.read_text(), path.stem)
