@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,6 @@ from launcher.exit_codes import ExitCode
 from launcher.follow.failures import Failure
 from launcher.follow.outcome import Outcome
 from launcher.follow.suggested_commands import list_places, with_run_commands
-from launcher.local.importable_modules import list_own_modules
 from launcher.rundir.log_store import LogStore
 from launcher.safe_json import read_mapping, read_number
 from launcher.text import one_line, sanitize
@@ -189,3 +189,34 @@ def _context(failure: Failure) -> "Context":
         own_modules=list_own_modules(Path.cwd()),
         early_end=failure.early_end,
     )
+
+
+_MOST_ENTRIES = 2000
+_MOST_INSIDE = 200
+
+
+def list_own_modules(directory: Path) -> frozenset[str]:
+    """Return the names under which scripts started in `directory`, or in its src/, import its own files.
+
+    A directory counts where it holds a Python file, itself or one level below. What cannot be read has none.
+    """
+    return frozenset(name for root in (directory, directory / "src") for name in _names(root))
+
+
+def _names(root: Path) -> list[str]:
+    try:
+        entries = list(islice(root.iterdir(), _MOST_ENTRIES))
+    except OSError:
+        return []
+    files = [entry.stem for entry in entries if entry.suffix == ".py"]
+    return files + [entry.name for entry in entries if entry.name.isidentifier() and _holds_python(entry)]
+
+
+def _holds_python(directory: Path) -> bool:
+    try:
+        inside = list(islice(directory.iterdir(), _MOST_INSIDE))
+    except OSError:
+        return False
+    if any(entry.suffix == ".py" for entry in inside):
+        return True
+    return any((entry / "__init__.py").is_file() for entry in inside)

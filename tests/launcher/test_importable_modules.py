@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from launcher.local.importable_modules import list_own_modules
+from launcher.follow.failure_diagnosis import list_own_modules
 
 
 def test_files_packages_and_src_are_ones_own_and_data_is_not(tmp_path: Path) -> None:
