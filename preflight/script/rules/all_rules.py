@@ -12,16 +12,8 @@ MODULES = tuple(
         *("kept_graphs", "late_sync", "local_ranks", "model_wrappers", "models"),
         "optimizer_targets",
         *("placement", "precision", "random_splits", "rendezvous", "runners", "scaler_use", "schedules"),
-        *(
-            "signatures",
-            "step_order",
-            "syntax",
-            "tensor_devices",
-            "unused_layers",
-            "versions",
-            "whole_objects",
-            "workers",
-        ),
+        *("signatures", "step_order", "syntax", "tensor_devices", "unused_layers", "versions"),
+        *("whole_objects", "workers"),
     )
 )
 

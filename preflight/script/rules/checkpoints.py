@@ -72,10 +72,13 @@ def _is_called_only(it: Interpreter, event: ScriptEvent) -> bool:
     """Whether a method is called that no wrapper has, and that no code gives one."""
     name, place = event.what, event.place
     called = it.sources.parser.find_by_kind(_list_called, it.source.tree)
-    if (name, place.line, place.column) not in called or name.startswith(("_", "register_")):
+    if (name, place.line, place.column) not in called or _OF_WRAPPERS.match(name):
         return False
     given = re.compile(rf"\.{name}\b *=[^=]|setattr\(|[\"']{name}\b")
     return not it.sources.mention(given)
+
+
+_OF_WRAPPERS = re.compile(r"_|register_|(?:en|dis)able_allreduce$")  # apex's has the last
 
 
 def _list_called(kinds: ByKind) -> set[tuple[str, int, int]]:
