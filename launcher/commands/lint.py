@@ -18,14 +18,14 @@ from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
 from launcher.lint.formats import lint_json, lint_lines, render_sarif
 from launcher.local.installed_version import read_installed_version
-from launcher.local.source_files import read_source
+from launcher.local.source_files import find_decoding_error, read_source
 from launcher.terminal.output import echo, echo_json, echo_lines, echo_text
 from preflight.facts.gpu import Capability
 from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
 from preflight.job import Job
 from preflight.job import Precision as MixedPrecision
-from preflight.script.lint import LintResult, lint_for
+from preflight.script.lint import LintResult, judge_syntax_error, lint_for
 from preflight.script.rules.registry import Level
 from preflight.script.target import ASSUMED_CAPABILITIES, RankTarget
 
@@ -155,6 +155,8 @@ def _lint(path: Path, targets: Sequence[RankTarget], *, certain: bool) -> LintRe
 
         fix = f"gpulaunch lint --config {path}" if is_config_name(str(path)) else "name a Python file"
         raise BadInput(f"{path}: no such file, or it cannot be read", fix)
+    if "\N{REPLACEMENT CHARACTER}" in text and (error := find_decoding_error(str(path))):
+        return judge_syntax_error(str(path), error)
     return lint_for(text, str(path), targets, certain=certain, find=_text)
 
 

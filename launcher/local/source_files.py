@@ -1,6 +1,8 @@
 """Texts of local files that a training script is judged by: its own, of the modules that it imports."""
 
+import io
 import os.path
+import tokenize
 from pathlib import Path
 
 from preflight.script.bounds import MAX_MODULE
@@ -23,6 +25,21 @@ def read_source(path: str) -> str | None:
     except (OSError, ValueError):
         return None
     return data.decode("utf-8-sig", errors="replace")[: MAX_MODULE + 1]
+
+
+def find_decoding_error(path: str) -> SyntaxError | None:
+    """Return what stops Python at a file that is in no encoding that it declares, None where nothing does."""
+    data = Path(path).read_bytes()
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        data.decode(encoding)
+    except UnicodeDecodeError as error:
+        found = SyntaxError(f"byte 0x{data[error.start]:02x} is not {error.encoding}")
+        found.lineno = data.count(b"\n", 0, error.start) + 1
+        return found
+    except SyntaxError as error:  # of its first two lines
+        return error
+    return None
 
 
 def _modules_of(folder: str) -> list[str]:

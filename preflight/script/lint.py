@@ -54,7 +54,7 @@ def lint_for(
     try:
         return _judge(text, path, targets, certain=certain, find=find, parser=parser or Parser())
     except SyntaxError as error:
-        return _not_python(path, error)
+        return judge_syntax_error(path, error)
     except (RecursionError, MemoryError):
         return LintResult((), (f"{path}: cannot be read: nested too deeply",), (path,))
     except ValueError as error:
@@ -123,13 +123,17 @@ _MISTAKES = (
     (r"\n(?:<{7}|={7}|>{7})", "keep one side of the merge, and remove its <<<<<<<, ======= and >>>>>>>"),
     (r"\basync *=", "non_blocking= in place of async=, which is a keyword from Python 3.7 on"),
     (r"\n(?:print|exec) [^=(]|\nexcept [\w.]+, ", "write it for Python 3: this is Python 2"),
+    (
+        r"is not utf-8|invalid or missing encoding",
+        "save it as UTF-8, or declare its encoding in line 1: # -*- coding: latin-1 -*-",
+    ),
     (r"indent", "indent the line as the block that it belongs to"),
 )
 """What a line that is not Python often has, and what to do about it."""
 
 
-def _not_python(path: str, error: SyntaxError) -> LintResult:
-    """A script that is not Python was not judged, and that is not a pass."""
+def judge_syntax_error(path: str, error: SyntaxError) -> LintResult:
+    """Return the result for a script that is not Python: it was not judged, and that is not a pass."""
     place = CodeLocation(path, error.lineno or 1, max(1, error.offset or 1))
     is_batch = path.endswith((".sh", ".bash", ".sbatch", ".slurm", ".job", ".sub"))
     line = (error.text or "").strip()

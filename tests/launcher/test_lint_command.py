@@ -79,7 +79,7 @@ def test_a_file_that_is_no_text_of_python_is_told_and_not_fixed(tmp_path: Path, 
     path.write_bytes(content)
     code, output = run("--fix", "--yes", str(path))
     assert "nothing that can be fixed mechanically" in output
-    assert code == (0 if b"torch" in content else 1)
+    assert code == 1
     assert path.read_bytes() == content
 
 
@@ -138,6 +138,22 @@ def test_what_is_not_python_is_not_a_pass(tmp_path: Path) -> None:
     code, output = run(str(path))
     assert code == 1
     assert "not judged" in output
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"x = 1\n\n# gr\xfc\xdfe\n", "t.py:3:1 P100 error: not Python: byte 0xfc is not utf-8"),
+        (b"# gr\xfc\xdfe\n", "t.py:1:1 P100 error: not Python: invalid or missing encoding"),
+        (b"# coding: latin-1\n# gr\xfc\xdfe\n", ""),
+        (b'x = "\xef\xbf\xbd"\n', ""),  # what stands for a byte that is no character, as a character
+    ],
+)
+def test_bytes_that_python_refuses_are_not_a_pass(tmp_path: Path, text: bytes, said: str) -> None:
+    path = tmp_path / "t.py"
+    path.write_bytes(text)
+    code, output = run(str(path))
+    assert (code, said in output, "save it as UTF-8" in output) == (bool(said), True, bool(said)), output
 
 
 @pytest.mark.parametrize("form", [(), ("--json",), ("--sarif",)], ids=str)
