@@ -111,7 +111,7 @@ _PRINTS = re.compile(
 )
 # (codes by the words, what raised it, the code that it is then): where it came from says more than its words.
 _ANOTHER_THING: tuple[tuple[frozenset[str], re.Pattern[str], str], ...] = (
-    (frozenset({"S85"}), re.compile(r"/multiprocessing/(?:spawn|forkserver|popen_\w+)\.py"), "S106"),
+    (frozenset({"S85"}), re.compile(r"(?<!/torch)/multiprocessing/(?:spawn|forkserver|popen_\w+)\.py"), "S106"),
     (frozenset({"S85"}), re.compile(r"/torch/distributed/distributed_c10d\.py:_tensor_to_object"), "S62"),
     (frozenset({"S88"}), re.compile(r"/multiprocess(?:ing)?/(?:queues|connection)\.py:"), "S106"),
     (frozenset({"S81", "S82"}), re.compile(r"/(?:wandb|mlflow|comet_ml|neptune|swanlab|clearml)/"), "S115"),

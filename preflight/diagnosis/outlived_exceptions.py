@@ -23,6 +23,8 @@ from preflight.diagnosis.tracebacks import (
 from preflight.diagnosis.warning_lines import is_warning_line
 
 _IGNORED, _AT_EXIT, _NOT_LOGGED = "Exception ignored in", "Error in atexit.", "--- Logging error ---"
+# What Python says of its start files (.pth, sitecustomize), whose exceptions it ignores.
+_AT_START = ("Error processing line ", "Error in sitecustomize; set", "Error in usercustomize; set")
 _AT_SHUTDOWN = re.compile(r"RuntimeError: .{1,60} (?:at|after) interpreter shutdown$")
 _WARNS = re.compile(
     r".{0,400}\b\w*Warning: .{0,200}\b[Ii]gnor(?:ing|ed)\b|.{0,100}\bWARNING\b.{0,100}message_loop has been closed"
@@ -62,7 +64,7 @@ def blank_ignored(lines: Sequence[Line]) -> Sequence[Line]:
 
 def _is_ignored(lines: Sequence[Line], index: int, text: str) -> bool:
     """Whether nothing ends by the announced traceback: a warning's, or of a thread whose queue has ended."""
-    if text.startswith(_IGNORED):
+    if text.startswith(_IGNORED) or (text.startswith(_AT_START) and text.endswith(":")):
         return True
     if text.startswith(_HEADING):
         of_it = list(_of_traceback(lines, index))
@@ -204,7 +206,7 @@ def _of_traceback(lines: Sequence[Line], start: int) -> Iterator[int]:
     ended, shown_only = False, text.startswith(_HEADING) and _shows_stack(lines, start)
     for index in range(start, min(len(lines), start + LONGEST_TRACEBACK)):
         line = lines[index]
-        if line.stream != stream:
+        if line.stream != stream or (not line.text and text.startswith(_AT_START)):
             continue
         if line.text != text:
             own = line.text[:1].isspace() or HEADER.search(line.text)

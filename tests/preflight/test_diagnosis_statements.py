@@ -143,3 +143,27 @@ def test_a_rank_that_gave_no_nccl_id_is_not_a_node_that_never_joined() -> None:
     assert cause.code == "S52"
     assert "NCCL's id" in cause.cause
     assert "rank 0's log" in cause.fix
+
+
+_PTH = """Error processing line 1 of /v/lib/python3.11/site-packages/distutils-precedence.pth:
+
+  Traceback (most recent call last):
+    File "<frozen site>", line 195, in addpackage
+    File "<string>", line 1, in <module>
+  ModuleNotFoundError: No module named '_distutils_hack'
+
+Remainder of file ignored
+"""
+_CUSTOMIZED = (
+    "Error in sitecustomize; set PYTHONVERBOSE for traceback:\n"
+    "ModuleNotFoundError: No module named 'coverage'\n"
+)
+
+
+@pytest.mark.parametrize("ignored", [_PTH, _CUSTOMIZED])
+def test_what_python_ignores_of_its_start_files_is_not_blamed(ignored: str) -> None:
+    raised = 'Traceback (most recent call last):\n  File "t.py", line 3, in <module>\n    import apex\n'
+    assert _first(f"{ignored}{_ABOVE}{_BEHIND}") == ("", "")
+    assert _first(f"{ignored}step 1 loss 2.0\nstep 2 loss 1.9\n") == ("", "")
+    cause = diagnose(f"{ignored}{raised}ModuleNotFoundError: No module named 'apex'\n").causes[0]
+    assert (cause.code, cause.evidence[0].text) == ("S89", "ModuleNotFoundError: No module named 'apex'")

@@ -41,7 +41,7 @@ ROWS: tuple[Notice, ...] = (
            safe=True),
     notice("W24", r"Flash ?Attention 2(?:\.0)? (?:only supports .{0,60}but the current dy?t?ype in|without specifying a torch dtype)|Flash Attention 2\.0 with a model not initialized on GPU",
            "harmless under mixed precision: the model is in float32 and is cast", safe=True),
-    notice("W25", r"Failed to load image Python extension|Failed to set NUMA affinity|(?<!Error: )Unable to initialize backend '(?:tpu|rocm|cuda)': |^[Ff]lash[-_ ]?[Aa]tt(?:entio)?n is not installed\.?$|XDG_RUNTIME_DIR (?:is )?not set",
+    notice("W25", r"Failed to load image Python extension|Failed to set NUMA affinity|(?<!Error: )Unable to initialize backend '(?:tpu|rocm|cuda)': |^[Ff]lash[-_ ]?[Aa]tt(?:entio)?n is not installed\.?$|XDG_RUNTIME_DIR (?:is )?not set|\bslow_operation_alarm\.cc:",
            "harmless: a module or device that this run does not use", safe=True),
     notice("W26", r"(?:srun|slurmstepd): error: (?:x11: |ioctl\(TIOCGWINSZ\)|task/cgroup: unable to add task|Unable to create TMPDIR|TMPDIR \[.{1,200}\] is not writeable|couldn't chdir to .{0,200} going to )|^error: unable to open file /\S{0,60}slurm-spank-x11",
            "harmless: Slurm continues without a display or the terminal's size, in another directory or without that process in its cgroup", safe=True),
