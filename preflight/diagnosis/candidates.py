@@ -7,6 +7,7 @@ from dataclasses import replace
 from preflight import regex as re
 from preflight.diagnosis.advice.files import TAKEN_FOR_A_COMMAND
 from preflight.diagnosis.candidate import Candidate, make_candidate
+from preflight.diagnosis.cleanup_failures import leave_out_cleanup
 from preflight.diagnosis.exception_origins import get_lookup_text, is_of_another_package, override_row
 from preflight.diagnosis.exception_shapes import group_chains
 from preflight.diagnosis.lines import Line
@@ -57,13 +58,6 @@ _NCCL_WARNS = re.compile(r"(\S{1,100}:\d+):\d+ \[\d+\] .{0,80}NCCL WARN ")
 _NCCL_CONTINUES = re.compile(
     r"(\S{1,100}:\d+):\d+ \[\d+\] .{0,80}NCCL INFO (?:Using network|Connected all|.{0,200}Init COMPLETE)"
 )
-# What Python says where a name or an object is not bound yet, and what cleans up.
-_LACKS_OBJECT = re.compile(
-    r"^(?:AttributeError: .{1,200} has no attribute |UnboundLocalError: |NameError: name .{1,200} is not defined)"
-)
-_CLEANS_UP = re.compile(
-    r"(?<![a-z])(?:clean_?up|tear_?down|shut_?down|close|finish|finalize|destroy\w*|terminate|release|dispose|unlink|join|__a?exit__|__del__)(?![a-z])"
-)
 _OTHER_FAILURES = re.compile(r"^\s*Failures:")
 # A warning, but of a process that continues without the GPU that it was started for.
 _NO_CUDA = re.compile(r"CUDA initialization: |NVML: Driver/library version mismatch")
@@ -82,7 +76,7 @@ def list_candidates(
     last = max((line.order for line in course.failing), default=-1)
     continued = bool(course.failing) and course.has_continued(last)
     raised = [each for each in raised if each.line.order >= course.start and not continued]
-    chains = [_without_cleanup(chain, course) for chain in group_chains(raised)]
+    chains = [leave_out_cleanup(chain, course) for chain in group_chains(raised)]
     start = last + 1 if continued else course.start
     hits = refine_assertions([hit for hit in hits if hit.line.order >= start])
     hits = _messages(hits, raised, course)
@@ -134,17 +128,6 @@ def list_candidates(
         for each in found
     )
     return [*found, *(each for each in own if not (explained and each.warning_only))]
-
-
-def _without_cleanup(chain: Sequence[ParsedException], course: RunProgress) -> Sequence[ParsedException]:
-    """Return a chain without what failed at last, for want of an object, as it cleaned up after one."""
-    while len(chain) > 1 and chain[-1].follows == "context" and _LACKS_OBJECT.search(chain[-1].text):
-        functions = " ".join(frame.function for frame in chain[-1].frames[1:])
-        source = f"{functions} {chain[-1].text}\n{find_source_above(course, chain[-1].line)}"
-        if not _CLEANS_UP.search(source):
-            break
-        chain = chain[:-1]
-    return chain
 
 
 def _messages(

@@ -73,3 +73,24 @@ def test_a_cut_checkpoint_in_a_spawned_rank_is_not_about_spawn() -> None:
     raised = f"Traceback (most recent call last):\n{frame}"
     sent = f"{raised}    self = reduction.pickle.load(from_parent)\nEOFError: Ran out of input\n"
     assert diagnose(sent).causes[0].code == "S106"
+
+
+_LOST = "torch.distributed.DistBackendError: NCCL error, remote process exited or there was a network error"
+_HANDLED = "\n\nDuring handling of the above exception, another exception occurred:\n\n"
+
+
+def _before_a_lost_peer(frame: str, raised: str) -> str:
+    head = "Traceback (most recent call last):\n"
+    lost = f'{head}  File "/p/t.py", line 9, in <module>\n    dist.barrier()\n{_LOST}\n'
+    return diagnose(f"{head}{frame}    f()\n{raised}{_HANDLED}{lost}").causes[0].code
+
+
+def test_a_peer_that_is_lost_behind_an_own_exception_is_not_the_cause() -> None:
+    own = '  File "/p/t.py", line 1, in train\n'
+    assert _before_a_lost_peer(own, "KeyError: 'x'") == "S00"
+    assert _before_a_lost_peer(own, "FileNotFoundError: [Errno 2] No such file or directory: '/d/a'") == "S92"
+
+
+def test_a_peer_that_is_lost_where_a_library_handles_its_own_is_the_cause() -> None:
+    library = '  File "/usr/lib/python3.11/queue.py", line 168, in get\n'
+    assert _before_a_lost_peer(library, "_queue.Empty") == "S57"
