@@ -159,7 +159,8 @@ def _modules_to_find(
         return ()
     if tree is None:
         return tuple(names)
-    beside = [str(tree / place) for place in (posixpath.dirname(script.name), *python_path.split(":"))]
+    root = tree.absolute()  # Python caches what it finds by the name of a directory, wherever that was
+    beside = [str(root / place) for place in (posixpath.dirname(script.name), *python_path.split(":"))]
     return tuple(name for name in names if PathFinder.find_spec(name, beside) is None)
 
 
