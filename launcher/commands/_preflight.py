@@ -20,7 +20,7 @@ from launcher.host_checks.preflight import build_reachability_probe, preflight
 from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.host_checks.result import PreflightResult
 from launcher.local.atomic_write import check_writable
-from launcher.local.gzip_data import DamagedGzipError, decompress_gzip
+from launcher.local.gzip_data import DamagedGzipError, TooLargeError, decompress_gzip, read_within
 from launcher.remote.agent import GatherResult
 from launcher.terminal.output import echo, echo_lines
 from preflight.frozen import dataclass
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from launcher.host_checks.answers import JsonLines, TextAnswers
     from launcher.report.deep import DeepReport
     from preflight.facts.host import HostFacts
+
+_MOST_OUTPUT = 1 << 30  # bytes of a log with outputs of nvidia-smi
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,9 +193,14 @@ def _saved_outputs(path: Path, name: str = "") -> "tuple[HostFacts, ...]":
     from preflight.smi_reports import decode_text, parse_hosts  # noqa: PLC0415 - only for saved files
 
     piped = str(path) == "-"
-    data, name = (sys.stdin.buffer.read(), "stdin") if piped else (path.read_bytes(), name or path.stem)
+    name = "stdin" if piped else name or path.stem
     try:
+        with nullcontext(sys.stdin.buffer) if piped else path.open("rb") as stream:
+            data = read_within(stream, _MOST_OUTPUT)
         return parse_hosts(decode_text(decompress_gzip(data)), name)
+    except TooLargeError as refused:
+        fix = "cut it to what nvidia-smi printed last (tail -c 1G FILE)"
+        raise BadInput(f"{name if piped else path}: {refused}, expected output of nvidia-smi", fix) from None
     except DamagedGzipError as damage:
         raise BadInput(f"{name if piped else path}: {damage}", "copy it again, or unpack it first") from None
     except BadInput as refused:

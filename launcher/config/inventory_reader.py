@@ -39,13 +39,14 @@ def load_inventory(path: Path | None) -> Inventory:
         return load_inventory(found) if found else Inventory()
     _refuse_key(path)
     mistakes = ConfigIssues()
-    from launcher.config.yaml_reader import read_file  # noqa: PLC0415 - yaml is a tenth of a run's imports
+    from launcher.config.yaml_reader import MAX_BYTES, read_file  # noqa: PLC0415 - yaml is a tenth of a run's imports
 
     try:
         root = read_file(path, mistakes, first_lines=_FIRST_LINES)
     except ConfigError as error:
         with suppress(OSError, ValueError):
-            advice = advise_on_inventory(path.read_text(encoding="utf-8"))
+            with path.open("rb") as stream:
+                advice = advise_on_inventory(stream.read(MAX_BYTES).decode())
             error.fix = "; or ".join(filter(None, (error.fix, advice)))
         raise
     refuse_ansible(root)

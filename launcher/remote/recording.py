@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from launcher.errors import BadInput
-from launcher.local.gzip_data import MAX_BYTES, DamagedGzipError, decompress_gzip
+from launcher.local.gzip_data import MAX_BYTES, DamagedGzipError, TooLargeError, decompress_gzip, read_within
 from launcher.remote.anonymize import anonymize_facts
 from launcher.version import read_version
 from preflight import regex as re
@@ -37,13 +37,15 @@ def record_json(facts: HostFacts, findings: tuple[Finding, ...], *, masked: bool
 def load_recording(path: Path) -> HostFacts:
     """Return the facts of a recording, or of bare facts. Raises BadInput naming the file."""
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise BadInput(f"{path}: larger than {MAX_BYTES >> 20} MiB, so it is not a recording", _FIX)
-        document = _document(_text(path.read_bytes()))
+        with path.open("rb") as stream:
+            data = read_within(stream, MAX_BYTES)
+        document = _document(_text(data))
     except OSError as failure:
         raise BadInput(f"{path}: {failure.strerror}", _FIX) from None
     except RecursionError:
         raise BadInput(f"{path}: nested too deeply", _FIX) from None
+    except TooLargeError as failure:
+        raise BadInput(f"{path}: {failure}, so it is not a recording", _FIX) from None
     except _UnreadableError as failure:
         raise BadInput(f"{path}: {failure}", failure.fix) from None
     except ValueError as failure:  # not UTF-8, or not JSON

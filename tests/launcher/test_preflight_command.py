@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from launcher.cli import cli
 from launcher.commands._preflight import parse_gpus
 from launcher.error_codes import list_host_codes
-from launcher.errors import HOST_FIXES, BadInput
+from launcher.errors import HOST_FIXES, BadInput, GpulaunchError
 from launcher.remote.recording import record_json
 from preflight.checks.runner import load_checks
 from tests.extra_recordings import SMI
@@ -120,6 +120,7 @@ SAVED_ELSEWHERE: tuple[tuple[str, int, str], ...] = (
 )
 FILES = [(RECORDINGS / name, code, words) for name, code, words in SAVED]
 FILES += [(SMI / name, code, words) for name, code, words in SAVED_ELSEWHERE if (SMI / name).exists()]
+ENDLESS = "/dev/zero"
 
 
 @pytest.mark.parametrize(("path", "code", "words"), FILES, ids=[path.name for path, *_ in FILES])
@@ -136,6 +137,17 @@ def test_what_nvidia_smi_prints_can_be_piped() -> None:
         cli, ["preflight", "--from-smi", "-"], input=path.read_bytes(), standalone_mode=False
     )
     assert (result.return_value, words in result.output) == (code, True), result.output
+
+
+@pytest.mark.parametrize("options", [("--from-smi", ENDLESS), ("--from", ENDLESS), ("-i", ENDLESS, "node1")])
+def test_what_never_ends_is_refused_after_a_bounded_part(
+    options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("launcher.commands._preflight._MOST_OUTPUT", 1 << 20)
+    monkeypatch.setattr("launcher.remote.recording.MAX_BYTES", 1 << 20)
+    refused = gpulaunch("preflight", *options).exception
+    assert isinstance(refused, GpulaunchError)
+    assert f"{ENDLESS}: larger than 1 MiB" in refused.message
 
 
 def test_files_that_a_shell_puts_behind_the_first_are_judged_too(tmp_path: Path) -> None:
