@@ -44,12 +44,12 @@ lint: $(VENV)/.dev
 	$(BIN)/python .ci/check-prose
 
 suite: $(VENV)/.dev
-	@FUZZ_S=$(or $(FUZZ_S),1) EXAMPLES=$(or $(EXAMPLES),40) .ci/timed suite .ci/run-suite $(BIN)/python
+	@FUZZ_S=$(or $(FUZZ_S),1) EXAMPLES=$(or $(EXAMPLES),100) .ci/timed suite .ci/run-suite $(BIN)/python
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m tests.fuzz.fuzz $(if $(INPUT),--input $(INPUT),--seconds $(or $(FUZZ_S),600) $(if $(SEED),--seed $(SEED)) $(DOORS))
 
-# Properties are tried on 25 inputs here, on up to 40 by `test`, and on up to 1,000 by `make test EXAMPLES=1000`.
+# Properties are tried on 25 inputs here, on up to 100 by `test`, and on up to 1,000 by `make test EXAMPLES=1000`.
 fast: $(VENV)/.dev
 	FUZZ_S=0 EXAMPLES=25 $(BIN)/python -m pytest -q -n 3 --dist loadfile -m "not lab and not train and not slow"
 
