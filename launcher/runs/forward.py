@@ -216,8 +216,7 @@ def open_forward(
 def _port_in(host: str, answer: Mapping[str, Any]) -> int:
     """Return the port that a host forwards. Raises RequestDenied with its reason, AgentProtocolError."""
     if "refused" in answer:
-        fix = one_line(str(answer.get("fix", "")), 300)
-        raise RequestDenied(host, answer["refused"], fix)
+        raise RequestDenied(host, answer["refused"], answer.get("fix", ""))
     port = answer.get("port")
     if type(port) is not int or not 0 < port <= _LARGEST_PORT:
         raise AgentProtocolError(host, "its answer names no port")

@@ -16,9 +16,9 @@ ANSWER_S = 60.0
 class RequestDenied(BadInput):
     """The host has answered that it cannot do what was asked; `detail` says why."""
 
-    def __init__(self, host: str, refusal: object, fix: str = "") -> None:
+    def __init__(self, host: str, refusal: object, fix: object = "") -> None:
         detail = one_line(str(refusal), 300)
-        super().__init__(f"{host}: {detail}", fix)
+        super().__init__(f"{host}: {detail}", one_line(str(fix), 300))
         self.detail = detail
 
 
@@ -41,7 +41,7 @@ def send_request(
     try:
         for frame in reader.feed(done.stdout):
             if "refused" in frame.header:
-                raise RequestDenied(connection.name, frame.header["refused"])
+                raise RequestDenied(connection.name, frame.header["refused"], frame.header.get("fix", ""))
             return dict(frame.header)
     except protocol.ProtocolError as error:
         raise HostError(connection.name, f"its answer cannot be read: {error}") from None

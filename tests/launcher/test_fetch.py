@@ -192,8 +192,9 @@ def test_a_living_run_is_listed_with_its_state_its_tail_and_whether_somebody_fol
     run.say("detach")
     run.event("detached")
     assert question(run, "list")["runs"][0]["detached"]
-    with pytest.raises(RequestDenied, match="still runs"):
+    with pytest.raises(RequestDenied, match="still runs") as denied:
         question(run, "remove", run_id="r1")
+    assert denied.value.fix == "gpulaunch stop r1"
 
 
 def test_a_living_run_is_listed_with_what_was_measured_last_unless_that_is_old(run: Driver) -> None:
@@ -226,8 +227,9 @@ def test_an_ended_run_is_listed_when_asked_for_and_can_be_removed(run: Driver) -
     assert question(run, "remove", run_id="r1")["alive"] is False  # nor is it an error of two clients
     with pytest.raises(
         RequestDenied, match="this host has nothing of r1: it was removed, or the disk is new"
-    ):
+    ) as denied:
         question(run, "stop", run_id="r1")
+    assert denied.value.fix == "gpulaunch ps --all lists your runs"
 
 
 @pytest.mark.parametrize("run_id", [".", "..", "../runs", "", "r1/..", "/tmp"])

@@ -64,6 +64,7 @@ CLIENT_PACK = "client.pack"
 PROGRAMS = ("rank.py", "guard.py", "start_launcher.py", GAUGE, STACKS, CLIENT_PACK)
 INTERNAL_FILES = (*PROGRAMS, LIFELINE, CLIENT, RESERVE, ROOM, HEARTBEAT, RECENT, RECENT_BEFORE)
 """Not useful on any other host."""
+LIST_RUNS = "gpulaunch ps --all lists your runs"
 MARK = "@%s"
 SILLY = (".nfs", ".fuse_hidden")  # names that NFS and FUSE give to files deleted while open
 
@@ -143,7 +144,7 @@ def is_of_this_node(run_dir: str) -> bool:
 def find_run(run_id: str, *, is_needed: bool = True) -> str:
     """Return the directory of a run, "" where none `is_needed` or kept. Raises RequestRefused."""
     if not run_id or "/" in run_id or run_id.startswith("."):
-        raise RequestRefused("no run called %s on this host" % run_id)
+        raise RequestRefused("no run called %s on this host" % run_id, LIST_RUNS)
     found = [path for place in list_own_places() if os.path.isdir(path := os.path.join(place, run_id))]
     for path in found:
         if is_of_this_node(path):
@@ -164,7 +165,8 @@ def find_run(run_id: str, *, is_needed: bool = True) -> str:
         return ""
     raise RequestRefused(
         "this host has nothing of %s: it was removed, or the disk is new, as when a rented host is started"
-        " again" % run_id
+        " again" % run_id,
+        LIST_RUNS,
     )
 
 

@@ -26,9 +26,9 @@ def serve(run_dir: str, _request: dict[str, Any]) -> int:
 def demand_end(run_dir: str, name: str) -> None:
     """Raise RequestRefused while any process of the run lives, or may be started again."""
     if is_kept(read_next(run_dir)):
-        raise RequestRefused("%s may be started again; stop it first" % name)
+        raise RequestRefused("%s may be started again; stop it first" % name, "gpulaunch stop %s" % name)
     if is_alive(read_state(run_dir)):
-        raise RequestRefused("%s still runs; stop it first" % name)
+        raise RequestRefused("%s still runs; stop it first" % name, "gpulaunch stop %s" % name)
     alive = find_run_processes(run_dir, {os.getpid()})
     if alive:
         raise RequestRefused("processes of %s still live: %s" % (name, sorted(alive)))
