@@ -25,6 +25,7 @@ from preflight.script.syntax_trees import ByKind
 _WEIGHS = re.compile(
     r"torch\.nn\.(?:Linear|Bilinear|Conv|Embedding|LSTM|GRU|RNN|Transformer|Multihead|LayerNorm|GroupNorm)"
 )
+_WORD = re.compile(r"\w+")
 _ALL_PARTS = re.compile(r"children\(|_modules\b|getattr\(|__dict__|\bvars\(|torch\.jit")
 _EXPECTED = re.compile(r"requires_grad *= *False|requires_grad_\(|_set_static_graph|\.grad is None")
 
@@ -80,6 +81,6 @@ def _list_unused(it: Interpreter, thing: HeapObject) -> Iterator[CodeLocation]:
 def _count(kinds: ByKind) -> Counter[str]:
     """Return how often a file has each name behind a dot, or as a word of a text."""
     words = (node.value for node in kinds.get(ast.Constant, ()) if isinstance(node.value, str))
-    found = Counter(word for text in words for word in re.compile(r"\w+").findall(text))
+    found = Counter(word for text in words for word in _WORD.findall(text))
     found.update(node.attr for node in kinds.get(ast.Attribute, ()))
     return found
