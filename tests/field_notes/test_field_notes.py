@@ -86,8 +86,7 @@ def run_note(server: ForkServer, root: Path, note: Note, script: str, model: str
 def test_a_rehearsal_stops_it_and_names_the_cause(
     server: ForkServer, tmp_path: Path, tiny_model: str, note: Note
 ) -> None:
-    env = {"GPULAUNCH_GUARD": "stop", "GPULAUNCH_REHEARSE": "20"}
-    stop = run_note(server, tmp_path, note, note.script, tiny_model, **env).stop
+    stop = run_note(server, tmp_path, note, note.script, tiny_model, GPULAUNCH_REHEARSE="20").stop
     assert (stop["code"], stop["step"]) == (note.guard, note.step)
     said = " ".join([stop["message"], stop["fix"], *stop["parameters"]])
     assert all(words in said for words in note.cause), stop
