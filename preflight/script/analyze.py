@@ -24,7 +24,6 @@ from preflight.script.bounds import pause_collector
 from preflight.script.interpreter.events import DeclaredOption, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.program import ProgramReader
-from preflight.script.interpreter.values import NONE, TRUE, Const, Device, as_text
 from preflight.script.libraries.call_table import LibraryModel
 from preflight.script.libraries.hf_arguments import TRL_DEFAULT_SINCE
 from preflight.script.libraries.lightning import parse_size
@@ -38,6 +37,9 @@ from preflight.script.source import Finder, Sources
 from preflight.script.syntax_trees import Parser
 from preflight.script.target import ASSUMED_CAPABILITIES, RankTarget
 from preflight.script.torch_use import does_without_torch
+from preflight.script.values import Const, Device
+from preflight.script.values.constants import NONE, TRUE
+from preflight.script.values.operations import as_text
 
 _VALUE_OPTIONS = frozenset({"mixed_precision", "precision", "amp_dtype", "dtype_mode"})
 _FATAL = frozenset({"P101", "P102", "P104", "P105", "P106", "P107", "P108", "P115"})

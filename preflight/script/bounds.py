@@ -10,7 +10,7 @@ from types import NoneType
 
 from preflight import regex as re
 from preflight.frozen import dataclass
-from preflight.script.interpreter.values import Const, ExternalName, Map, OneOf, Seq, Value
+from preflight.script.values import Const, ExternalName, Map, OneOf, Seq, Value
 
 MAX_STEPS = 400_000  # pieces of work in one reading: expressions, statements, and what they copy or compare
 MAX_WEIGHT = 20_000  # items of one list or dict, those of the lists and dicts in it included

@@ -15,12 +15,12 @@ from preflight.script.bounds import pause_collector
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.program import ProgramReader
-from preflight.script.interpreter.values import Const, Map, OneOf, Seq, Value
 from preflight.script.libraries.call_table import LibraryModel
 from preflight.script.library_names import is_arguments_class, root_and_last
 from preflight.script.source import Sources
 from preflight.script.syntax_trees import Parser
 from preflight.script.target import RankTarget
+from preflight.script.values import Const, Map, OneOf, Seq, Value
 
 _KEYWORDS = {
     "initialize": ("config", "config_params"),

@@ -9,9 +9,11 @@ from preflight.script.interpreter.arguments import find_options
 from preflight.script.interpreter.branch_conditions import MAYBE, ONE_RANK, RANK_0
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import NONE, TRUE, Const, as_text
 from preflight.script.libraries.services import LOGGERS, find_trackers
 from preflight.script.rules.certainty import list_doubts
+from preflight.script.values import Const
+from preflight.script.values.constants import NONE, TRUE
+from preflight.script.values.operations import as_text
 
 _REPORTS_TO_NONE = (5,)  # transformers from this version on, where nothing else is said
 _OF_FIRST = ("log_with", *LOGGERS)  # what the first rank alone starts

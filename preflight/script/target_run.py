@@ -11,12 +11,12 @@ from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.program import ProgramReader
 from preflight.script.interpreter.switches import list_closed_switches
 from preflight.script.interpreter.unreached_code import RemainderReader
-from preflight.script.interpreter.values import Value
 from preflight.script.libraries.call_table import LibraryModel
 from preflight.script.rules.certainty import OF_ALL_RANKS, SEVERITY, UNREAD, apply_doubts
 from preflight.script.rules.registry import RuleHit, list_rules
 from preflight.script.source import Sources
 from preflight.script.target import RankTarget
+from preflight.script.values import Value
 
 _MAX_RELATED = 8
 _TRAININGS = frozenset({"step", "scaler step", "train", "scaled"})  # events of scripts that train

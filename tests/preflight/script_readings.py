@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.program import ProgramReader
-from preflight.script.interpreter.values import (
-    FALSE,
-    NONE,
+from preflight.script.libraries.call_table import LibraryModel
+from preflight.script.source import Sources
+from preflight.script.values import (
     Const,
     Device,
     Dtype,
@@ -24,8 +24,7 @@ from preflight.script.interpreter.values import (
     Unknown,
     Value,
 )
-from preflight.script.libraries.call_table import LibraryModel
-from preflight.script.source import Sources
+from preflight.script.values.constants import FALSE, NONE
 from tests.preflight.script_cases import HERE, targets_of
 
 

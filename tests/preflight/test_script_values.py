@@ -3,7 +3,8 @@
 import pytest
 
 from preflight.script.analyze import analyze_script
-from preflight.script.interpreter.values import UNKNOWN, Const, Map, OneOf, Seq
+from preflight.script.values import Const, Map, OneOf, Seq
+from preflight.script.values.constants import UNKNOWN
 from tests.preflight.script_cases import HERE
 from tests.preflight.transcripts import WRITES_ANEW, changed_transcripts
 

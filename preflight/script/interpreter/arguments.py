@@ -6,27 +6,11 @@ from dataclasses import replace
 from preflight import regex as re
 from preflight.script.interpreter.events import Call, DeclaredOption
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import (
-    FALSE,
-    NONE,
-    OF_NODE,
-    TRUE,
-    UNKNOWN,
-    Const,
-    Element,
-    ExternalName,
-    HeapObject,
-    RankValue,
-    Ref,
-    Scalar,
-    Seq,
-    Value,
-    as_text,
-    join,
-    list_values,
-    place_of,
-)
 from preflight.script.library_names import TRAINS
+from preflight.script.values import Const, Element, ExternalName, RankValue, Ref, Scalar, Seq, Value
+from preflight.script.values.constants import FALSE, NONE, OF_NODE, TRUE, UNKNOWN
+from preflight.script.values.heap import HeapObject
+from preflight.script.values.operations import as_text, join, list_values, place_of
 
 _OF_TRAINING = re.compile(r"pytorch|torch|ddp|fsdp|dist|deepspeed|multi|lora|peft")
 _HALF = re.compile(r"fp16|float16|half|f16|16(?:-mixed)?|fp16[-_]mixed|amp")  # choices that train in fp16

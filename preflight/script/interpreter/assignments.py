@@ -7,8 +7,7 @@ from functools import reduce
 from preflight.script.interpreter import classes
 from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
 from preflight.script.interpreter.rank_values import split_by_rank
-from preflight.script.interpreter.values import (
-    UNKNOWN,
+from preflight.script.values import (
     Class,
     Const,
     Element,
@@ -20,10 +19,10 @@ from preflight.script.interpreter.values import (
     Seq,
     Unknown,
     Value,
-    join,
-    list_values,
-    rename_attribute,
 )
+from preflight.script.values.constants import UNKNOWN
+from preflight.script.values.heap import rename_attribute
+from preflight.script.values.operations import join, list_values
 
 
 def assign_target(it: Interpreter, target: ast.expr, value: Value) -> None:

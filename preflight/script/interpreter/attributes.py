@@ -11,11 +11,8 @@ from preflight.script.interpreter import calls, classes
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
 from preflight.script.interpreter.rank_values import map_alternatives
-from preflight.script.interpreter.values import (
-    MAX_ALTERNATIVES,
-    MODEL_FACTS,
-    OF_RANK,
-    UNKNOWN,
+from preflight.script.library_names import MODULE_API
+from preflight.script.values import (
     Class,
     Const,
     Device,
@@ -23,7 +20,6 @@ from preflight.script.interpreter.values import (
     Element,
     ExternalName,
     Func,
-    HeapObject,
     Map,
     Method,
     Module,
@@ -33,11 +29,10 @@ from preflight.script.interpreter.values import (
     Seq,
     Unknown,
     Value,
-    as_text,
-    is_by_rank,
-    rename_attribute,
 )
-from preflight.script.library_names import MODULE_API
+from preflight.script.values.constants import OF_RANK, UNKNOWN
+from preflight.script.values.heap import MODEL_FACTS, HeapObject, rename_attribute
+from preflight.script.values.operations import MAX_ALTERNATIVES, as_text, is_by_rank
 
 _PROPERTIES = frozenset({ExternalName("builtins.property"), ExternalName("functools.cached_property")})
 

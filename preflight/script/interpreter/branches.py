@@ -27,19 +27,9 @@ from preflight.script.interpreter.rank_values import (
     without_contradiction,
 )
 from preflight.script.interpreter.state import Meet, State, merge_states
-from preflight.script.interpreter.values import (
-    NONE,
-    UNKNOWN,
-    Const,
-    OneOf,
-    RankValue,
-    Ref,
-    Value,
-    as_bool,
-    join,
-    list_values,
-    may_be_rank,
-)
+from preflight.script.values import Const, OneOf, RankValue, Ref, Value
+from preflight.script.values.constants import NONE, UNKNOWN
+from preflight.script.values.operations import as_bool, join, list_values, may_be_rank
 
 FIRST, FIRST_OF_SOME = "branch of rank 0", "branch of rank 0 that some ranks come to"  # notes
 OF_RANKS = frozenset({RANK_0, OTHER_RANKS, BY_RANK})

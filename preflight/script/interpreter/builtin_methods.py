@@ -11,17 +11,9 @@ from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.operators import format_text, join_text
 from preflight.script.interpreter.rank_values import pick_key
-from preflight.script.interpreter.values import (
-    NONE,
-    UNKNOWN,
-    Const,
-    Map,
-    Seq,
-    Value,
-    build_map,
-    join,
-    merge_maps,
-)
+from preflight.script.values import Const, Map, Seq, Value
+from preflight.script.values.constants import NONE, UNKNOWN
+from preflight.script.values.operations import build_map, join, merge_maps
 
 
 def call_builtin_method(it: Interpreter, owner: Value, name: str, seen: Call) -> Value:

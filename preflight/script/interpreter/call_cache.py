@@ -9,7 +9,9 @@ from collections.abc import Callable, Hashable
 from dataclasses import field
 
 from preflight.frozen import dataclass
-from preflight.script.interpreter.values import UNKNOWN, Const, Element, Map, OneOf, Ref, Seq, Value, is_none
+from preflight.script.values import Const, Element, Map, OneOf, Ref, Seq, Value
+from preflight.script.values.constants import UNKNOWN
+from preflight.script.values.operations import is_none
 
 SAME = 2  # calls with the same arguments that are followed: each loop is read twice
 _BARREN = 2  # calls in a row without an event or result: the function is taken to have neither

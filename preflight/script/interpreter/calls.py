@@ -21,11 +21,7 @@ from preflight.script.interpreter.call_cache import SAME, is_plain
 from preflight.script.interpreter.events import THROUGH, Call, FuncInfo, Loop
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.state import WaysOut
-from preflight.script.interpreter.values import (
-    NONE,
-    ON_CPU,
-    TRUE,
-    UNKNOWN,
+from preflight.script.values import (
     Class,
     Dtype,
     Element,
@@ -39,9 +35,9 @@ from preflight.script.interpreter.values import (
     Seq,
     Unknown,
     Value,
-    join,
-    list_values,
 )
+from preflight.script.values.constants import NONE, ON_CPU, TRUE, UNKNOWN
+from preflight.script.values.operations import join, list_values
 
 _MAX_DEPTH = 12  # calls in one another that are followed
 MAY_HOLD = frozenset({Ref, Seq, Map, OneOf})  # kinds that are or hold objects

@@ -9,8 +9,9 @@ from preflight.script.interpreter.branch_conditions import MAYBE, OTHER_RANKS, R
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.state import merge_states
-from preflight.script.interpreter.values import Class, Func, OneOf, Value, as_bool, join
 from preflight.script.library_names import TRAINS
+from preflight.script.values import Class, Func, OneOf, Value
+from preflight.script.values.operations import as_bool, join
 
 _USES = (
     r"(?:^|_)(?:eval\w*|valid\w*|tests?|tester|testing|demo|infer\w*|predict\w*|sampl\w+|generate|export|convert|serve"

@@ -6,20 +6,10 @@ from dataclasses import replace
 from preflight.script.interpreter import calls, switches
 from preflight.script.interpreter.events import Call, ClassInfo
 from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
-from preflight.script.interpreter.values import (
-    NONE,
-    UNKNOWN,
-    Class,
-    Const,
-    ExternalName,
-    Func,
-    HeapObject,
-    Ref,
-    Seq,
-    Value,
-    join,
-    list_values,
-)
+from preflight.script.values import Class, Const, ExternalName, Func, Ref, Seq, Value
+from preflight.script.values.constants import NONE, UNKNOWN
+from preflight.script.values.heap import HeapObject
+from preflight.script.values.operations import join, list_values
 
 _DATACLASSES = frozenset(
     {

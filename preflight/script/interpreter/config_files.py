@@ -13,7 +13,9 @@ from preflight import regex as re
 from preflight.facts.script import CodeLocation
 from preflight.script.bounds import MAX_CONFIG, MAX_DEPTH, MAX_WEIGHT
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import NONE, UNKNOWN, Const, Map, Scalar, Seq, Value, as_text
+from preflight.script.values import Const, Map, Scalar, Seq, Value
+from preflight.script.values.constants import NONE, UNKNOWN
+from preflight.script.values.operations import as_text
 
 if TYPE_CHECKING:
     import yaml

@@ -7,16 +7,9 @@ from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import BY_RANK, RANK_0
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import (
-    UNKNOWN,
-    Device,
-    ExternalName,
-    Func,
-    Ref,
-    Value,
-    as_text,
-    list_values,
-)
+from preflight.script.values import Device, ExternalName, Func, Ref, Value
+from preflight.script.values.constants import UNKNOWN
+from preflight.script.values.operations import as_text, list_values
 
 
 def list_context_kinds(it: Interpreter, node: ast.expr, value: Value) -> tuple[str, ...]:

@@ -10,26 +10,10 @@ from dataclasses import replace
 from preflight.script.interpreter import calls, classes, config_files
 from preflight.script.interpreter.events import Call, FuncInfo
 from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
-from preflight.script.interpreter.values import (
-    FALSE,
-    NONE,
-    TRUE,
-    UNKNOWN,
-    Class,
-    Const,
-    ExternalName,
-    Func,
-    HeapObject,
-    Map,
-    Method,
-    OneOf,
-    Ref,
-    Seq,
-    Value,
-    as_text,
-    list_values,
-    merge_maps,
-)
+from preflight.script.values import Class, Const, ExternalName, Func, Map, Method, OneOf, Ref, Seq, Value
+from preflight.script.values.constants import FALSE, NONE, TRUE, UNKNOWN
+from preflight.script.values.heap import HeapObject
+from preflight.script.values.operations import as_text, list_values, merge_maps
 
 OF_KINDS = frozenset(
     {

@@ -8,9 +8,10 @@ from preflight import regex as re
 from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
 from preflight.script.interpreter.branch_conditions import COUNT
-from preflight.script.interpreter.values import UNKNOWN, Const, Func, Map, Scalar, Value
 from preflight.script.library_names import TRAINS
 from preflight.script.source import Source
+from preflight.script.values import Const, Func, Map, Scalar, Value
+from preflight.script.values.constants import UNKNOWN
 
 THROUGH = "forward of the wrapper"  # where DDP is called, or given to code that may call it
 

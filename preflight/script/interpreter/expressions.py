@@ -13,11 +13,7 @@ from preflight.script.interpreter.contexts import NO_SYNC
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.operators import join_parts
-from preflight.script.interpreter.values import (
-    MAX_ALTERNATIVES,
-    NONE,
-    OF_RANK,
-    UNKNOWN,
+from preflight.script.values import (
     Class,
     Const,
     Element,
@@ -30,6 +26,11 @@ from preflight.script.interpreter.values import (
     Scalar,
     Seq,
     Value,
+)
+from preflight.script.values.constants import NONE, OF_RANK, UNKNOWN
+from preflight.script.values.heap import rename_attribute
+from preflight.script.values.operations import (
+    MAX_ALTERNATIVES,
     as_bool,
     as_iterable,
     as_text,
@@ -37,7 +38,6 @@ from preflight.script.interpreter.values import (
     is_by_rank,
     join,
     list_values,
-    rename_attribute,
 )
 
 _VALUE = "gpulaunch_value"  # where a constant's node keeps its value

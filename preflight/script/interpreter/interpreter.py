@@ -27,9 +27,10 @@ from preflight.script.interpreter.events import (
     UnreadCalls,
 )
 from preflight.script.interpreter.state import State, WaysOut, is_own_float32
-from preflight.script.interpreter.values import (
-    NONE,
-    UNKNOWN,
+from preflight.script.library_names import is_named_trainer
+from preflight.script.source import PLACE, Source, Sources
+from preflight.script.target import RankTarget
+from preflight.script.values import (
     Class,
     Const,
     Device,
@@ -37,7 +38,6 @@ from preflight.script.interpreter.values import (
     Element,
     ExternalName,
     Func,
-    HeapObject,
     Method,
     Module,
     RankValue,
@@ -45,9 +45,8 @@ from preflight.script.interpreter.values import (
     Unknown,
     Value,
 )
-from preflight.script.library_names import is_named_trainer
-from preflight.script.source import PLACE, Source, Sources
-from preflight.script.target import RankTarget
+from preflight.script.values.constants import NONE, UNKNOWN
+from preflight.script.values.heap import HeapObject
 
 N = TypeVar("N", bound=ast.AST)
 

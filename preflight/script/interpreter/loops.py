@@ -11,8 +11,9 @@ from preflight.script.interpreter.branches import OF_RANKS, place_of_turns
 from preflight.script.interpreter.events import Draw, Loop, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.state import merge_states
-from preflight.script.interpreter.values import Seq, as_bool, as_iterable, as_text, is_by_rank
 from preflight.script.syntax_trees import walk
+from preflight.script.values import Seq
+from preflight.script.values.operations import as_bool, as_iterable, as_text, is_by_rank
 
 _LOOP_PASSES = 2  # what a loop does once may change its next pass; one inside runs once
 _MAX_UNROLLED = 6  # turns that are read one by one, those of loops in loops multiplied

@@ -13,10 +13,7 @@ from preflight.facts.script import CodeLocation
 from preflight.script.bounds import MAX_TEXT
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.rank_values import answer_by_rank, note_choice
-from preflight.script.interpreter.values import (
-    OF_NODE,
-    OF_RANK,
-    UNKNOWN,
+from preflight.script.values import (
     Class,
     Const,
     Device,
@@ -32,6 +29,9 @@ from preflight.script.interpreter.values import (
     Seq,
     Unknown,
     Value,
+)
+from preflight.script.values.constants import OF_NODE, OF_RANK, UNKNOWN
+from preflight.script.values.operations import (
     as_bool,
     as_text,
     is_by_rank,

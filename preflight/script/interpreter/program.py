@@ -13,9 +13,9 @@ from preflight.script.interpreter.choices import is_model_use
 from preflight.script.interpreter.decorators import is_command
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import Func
 from preflight.script.library_names import TRAINS
 from preflight.script.source import Source, find_used_by_program, list_used_names
+from preflight.script.values import Func
 
 
 class ProgramReader(Interpreter):

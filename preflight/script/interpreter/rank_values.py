@@ -7,25 +7,10 @@ from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import OTHER_RANKS, RANK_0, asks_rank
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import (
-    OF_RANK,
-    TRUE,
-    UNKNOWN,
-    Class,
-    Const,
-    Func,
-    Map,
-    OneOf,
-    RankValue,
-    Scalar,
-    Value,
-    as_bool,
-    is_by_rank,
-    is_none,
-    join,
-    list_values,
-)
 from preflight.script.syntax_trees import walk
+from preflight.script.values import Class, Const, Func, Map, OneOf, RankValue, Scalar, Value
+from preflight.script.values.constants import OF_RANK, TRUE, UNKNOWN
+from preflight.script.values.operations import as_bool, is_by_rank, is_none, join, list_values
 
 PARTED = "parted by rank"
 SEEDED = "seeded by rank"

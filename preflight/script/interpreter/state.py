@@ -13,16 +13,10 @@ from typing import TypeVar
 from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
 from preflight.script.bounds import WorkBudget
-from preflight.script.interpreter.values import (
-    FALSE,
-    NONE,
-    Dtype,
-    HeapObject,
-    Value,
-    as_text,
-    join,
-    join_things,
-)
+from preflight.script.values import Dtype, Value
+from preflight.script.values.constants import FALSE, NONE
+from preflight.script.values.heap import HeapObject, join_things
+from preflight.script.values.operations import as_text, join
 
 _T = TypeVar("_T")
 

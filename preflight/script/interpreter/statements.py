@@ -14,9 +14,10 @@ from preflight.script.interpreter.decorators import OF_KINDS, apply_decorator
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
 from preflight.script.interpreter.state import State, merge_states
-from preflight.script.interpreter.values import NONE, UNKNOWN, Const, ExternalName, Module, Value
 from preflight.script.library_names import GONE
 from preflight.script.source import Source, list_names
+from preflight.script.values import Const, ExternalName, Module, Value
+from preflight.script.values.constants import NONE, UNKNOWN
 
 _GIVES_UP = re.compile(
     r"\b(?:raise|_?exit|quit|abort|kill|destroy_process_group|return [1-9])\b"

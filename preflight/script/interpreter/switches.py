@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import ONE_RANK, WITHOUT, is_of_ranks, may_matter
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import FALSE, TRUE, Const, Value
 from preflight.script.syntax_trees import walk
+from preflight.script.values import Const, Value
+from preflight.script.values.constants import FALSE, TRUE
 
 _ALONE = re.compile(
     r"(?:^|[-_])(?:do_?)?(?:eval|test|debug|dry|infer|predict)|(?:^|[-_])(?:no|cpu|only)(?=[-_=]|$)"

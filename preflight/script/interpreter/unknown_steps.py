@@ -5,7 +5,7 @@ import ast
 from preflight import regex as re
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import Unknown, Value
+from preflight.script.values import Unknown, Value
 
 _OF_OPTIMIZERS = re.compile(r"(?i)(?:^|_)opt(?:s|im(?:s|izers?)?)?(?:_|\d*$)")
 _OF_SCHEDULES = re.compile(r"(?i)sched|lr|warmup")

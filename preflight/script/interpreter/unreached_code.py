@@ -17,9 +17,10 @@ from preflight.script.interpreter.branch_conditions import UNCALLED, UNREACHED
 from preflight.script.interpreter.choices import is_model_use
 from preflight.script.interpreter.events import Call, ModuleName, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
-from preflight.script.interpreter.values import Class, Func, Value, as_text
 from preflight.script.library_names import TRAINS
 from preflight.script.source import Source, find_used_by_program
+from preflight.script.values import Class, Func, Value
+from preflight.script.values.operations import as_text
 
 _MAX_READ = 12  # functions and classes that are read so, at most
 _MAX_ALIKE = 4  # classes of which any may be the one whose method is called

@@ -5,17 +5,10 @@ import ast
 from preflight import regex as re
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import (
-    FALSE,
-    UNKNOWN,
-    Const,
-    HeapObject,
-    Ref,
-    Value,
-    as_bool,
-    as_text,
-    list_values,
-)
+from preflight.script.values import Const, Ref, Value
+from preflight.script.values.constants import FALSE, UNKNOWN
+from preflight.script.values.heap import HeapObject
+from preflight.script.values.operations import as_bool, as_text, list_values
 
 _OF_TABLES = frozenset({"to_csv", "to_parquet", "to_pickle", "to_excel", "to_feather"})
 """Methods of pandas whose first argument is the file."""

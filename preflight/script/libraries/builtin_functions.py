@@ -11,30 +11,23 @@ from preflight.script.interpreter.attributes import get_attribute
 from preflight.script.interpreter.calls import call_value
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import CallModel, Interpreter, MethodModel
-from preflight.script.interpreter.values import (
-    FALSE,
-    MAX_ALTERNATIVES,
-    NONE,
-    TRUE,
-    UNKNOWN,
+from preflight.script.values import (
     Class,
     Const,
     Dtype,
     Element,
     ExternalName,
     Func,
-    HeapObject,
     Map,
     Module,
     RankValue,
     Ref,
     Seq,
     Value,
-    as_bool,
-    as_text,
-    join,
-    list_values,
 )
+from preflight.script.values.constants import FALSE, NONE, TRUE, UNKNOWN
+from preflight.script.values.heap import HeapObject
+from preflight.script.values.operations import MAX_ALTERNATIVES, as_bool, as_text, join, list_values
 
 _MAX_ITEMS = 64
 _MAX_LITERAL = 4096  # characters of a text that is read as a literal

@@ -19,33 +19,6 @@ from preflight.script.interpreter.interpreter import (
     MethodModel,
     unwrap_value,
 )
-from preflight.script.interpreter.values import (
-    FALSE,
-    OF_LAUNCH,
-    OF_NODE,
-    OF_RANK,
-    TRUE,
-    UNKNOWN,
-    Class,
-    Const,
-    Device,
-    Dtype,
-    Element,
-    ExternalName,
-    Func,
-    HeapObject,
-    Map,
-    Method,
-    OneOf,
-    RankValue,
-    Ref,
-    Seq,
-    Value,
-    as_text,
-    is_by_rank,
-    join,
-    list_values,
-)
 from preflight.script.libraries import (
     builtin_functions,
     collectives,
@@ -79,6 +52,25 @@ from preflight.script.library_names import (
     is_trainer_class,
     root_and_last,
 )
+from preflight.script.values import (
+    Class,
+    Const,
+    Device,
+    Dtype,
+    Element,
+    ExternalName,
+    Func,
+    Map,
+    Method,
+    OneOf,
+    RankValue,
+    Ref,
+    Seq,
+    Value,
+)
+from preflight.script.values.constants import FALSE, OF_LAUNCH, OF_NODE, OF_RANK, TRUE, UNKNOWN
+from preflight.script.values.heap import HeapObject
+from preflight.script.values.operations import as_text, is_by_rank, join, list_values
 
 _MODEL_NAME = re.compile(
     r"(^|_)(model|net|network|unet|transformer|policy|generator|backbone|student)\d*$", re.IGNORECASE

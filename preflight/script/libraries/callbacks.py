@@ -5,20 +5,11 @@ from preflight.script.interpreter.classes import find_method, instantiate
 from preflight.script.interpreter.contexts import note_autocast
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import (
-    NONE,
-    TRUE,
-    UNKNOWN,
-    Class,
-    Element,
-    HeapObject,
-    Ref,
-    Seq,
-    Value,
-    join,
-    list_values,
-)
 from preflight.script.libraries.models import find_trained_dtype
+from preflight.script.values import Class, Element, Ref, Seq, Value
+from preflight.script.values.constants import NONE, TRUE, UNKNOWN
+from preflight.script.values.heap import HeapObject
+from preflight.script.values.operations import join, list_values
 
 _BEFORE = ("on_init_end", "on_train_begin")
 _CALLBACKS = (

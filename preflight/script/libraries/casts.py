@@ -4,21 +4,10 @@ import ast
 
 from preflight import regex as re
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import (
-    FALSE,
-    NONE,
-    TRUE,
-    UNKNOWN,
-    Const,
-    Dtype,
-    Element,
-    HeapObject,
-    Ref,
-    Value,
-    get_id,
-    join,
-    list_values,
-)
+from preflight.script.values import Const, Dtype, Element, Ref, Value
+from preflight.script.values.constants import FALSE, NONE, TRUE, UNKNOWN
+from preflight.script.values.heap import HeapObject
+from preflight.script.values.operations import get_id, join, list_values
 
 _MAX_MEMBERS = 60
 _ASIDE = re.compile(r"teacher|reference|(^|_)ref(_|$)|ema|target|(^|_)vae|text_enc|frozen|momentum")

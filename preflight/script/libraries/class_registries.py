@@ -7,22 +7,10 @@ from preflight.script.interpreter.attributes import get_attribute, map_fields
 from preflight.script.interpreter.calls import call_value, taint_arguments
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import CallModel, Interpreter, MethodModel
-from preflight.script.interpreter.values import (
-    TRUE,
-    UNKNOWN,
-    Class,
-    Const,
-    Element,
-    ExternalName,
-    Func,
-    HeapObject,
-    Map,
-    Module,
-    Ref,
-    Value,
-    as_text,
-    join,
-)
+from preflight.script.values import Class, Const, Element, ExternalName, Func, Map, Module, Ref, Value
+from preflight.script.values.constants import TRUE, UNKNOWN
+from preflight.script.values.heap import HeapObject
+from preflight.script.values.operations import as_text, join
 
 _MAX_DEPTH = 4  # configurations in one another that are built
 _ENTRY = "entry "

@@ -8,21 +8,11 @@ from preflight.script.interpreter.branch_conditions import RANK_0
 from preflight.script.interpreter.contexts import NO_SYNC
 from preflight.script.interpreter.events import THROUGH, Call
 from preflight.script.interpreter.interpreter import CallModel, Interpreter, MethodModel
-from preflight.script.interpreter.values import (
-    NONE,
-    TRUE,
-    UNKNOWN,
-    Element,
-    ExternalName,
-    HeapObject,
-    Ref,
-    Seq,
-    Value,
-    as_bool,
-    get_id,
-    list_values,
-)
 from preflight.script.libraries.casts import list_parts
+from preflight.script.values import Element, ExternalName, Ref, Seq, Value
+from preflight.script.values.constants import NONE, TRUE, UNKNOWN
+from preflight.script.values.heap import HeapObject
+from preflight.script.values.operations import as_bool, get_id, list_values
 
 FORWARD_OF_ONE = "forward of one rank"  # note of where rank 0 alone calls the model inside of DDP
 AROUND = "forward around the wrapper"  # training calls the model in DDP: no exchange

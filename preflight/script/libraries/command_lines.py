@@ -7,24 +7,12 @@ from preflight.script.interpreter.calls import call_value
 from preflight.script.interpreter.classes import find_method
 from preflight.script.interpreter.events import Call, DeclaredOption
 from preflight.script.interpreter.interpreter import CallModel, Interpreter
-from preflight.script.interpreter.values import (
-    NONE,
-    OF_NODE,
-    TRUE,
-    UNKNOWN,
-    Class,
-    Const,
-    ExternalName,
-    Func,
-    HeapObject,
-    Map,
-    RankValue,
-    Ref,
-    Value,
-    as_text,
-)
 from preflight.script.libraries.hf_arguments import overlay_arguments
 from preflight.script.library_names import TRAINS
+from preflight.script.values import Class, Const, ExternalName, Func, Map, RankValue, Ref, Value
+from preflight.script.values.constants import NONE, OF_NODE, TRUE, UNKNOWN
+from preflight.script.values.heap import HeapObject
+from preflight.script.values.operations import as_text
 
 FLAGS = "absl.flags.FLAGS."
 _KINDS = {"string": "str", "integer": "int", "float": "float", "enum": "str", "bool": "", "boolean": ""}

@@ -9,26 +9,12 @@ from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import UNCALLED, UNREACHED
 from preflight.script.interpreter.events import Call, Draw
 from preflight.script.interpreter.interpreter import CallModel, ConstructorModel, Interpreter, MethodModel
-from preflight.script.interpreter.values import (
-    FALSE,
-    NONE,
-    TRUE,
-    UNKNOWN,
-    Class,
-    Const,
-    Element,
-    ExternalName,
-    HeapObject,
-    OneOf,
-    Ref,
-    Value,
-    as_bool,
-    get_id,
-    is_by_rank,
-    list_values,
-)
 from preflight.script.source import list_names
 from preflight.script.syntax_trees import ByKind, walk
+from preflight.script.values import Class, Const, Element, ExternalName, OneOf, Ref, Value
+from preflight.script.values.constants import FALSE, NONE, TRUE, UNKNOWN
+from preflight.script.values.heap import HeapObject
+from preflight.script.values.operations import as_bool, get_id, is_by_rank, list_values
 
 _OF_ALL_RANKS = frozenset({"SequentialSampler", "RandomSampler", "WeightedRandomSampler"})
 """Samplers of torch that know nothing of ranks."""

@@ -7,24 +7,10 @@ from dataclasses import replace
 from preflight import regex as re
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import CallModel, Interpreter
-from preflight.script.interpreter.values import (
-    FALSE,
-    NONE,
-    ON_CPU,
-    ON_GPU,
-    TRUE,
-    UNKNOWN,
-    Const,
-    Device,
-    RankValue,
-    Seq,
-    Value,
-    as_bool,
-    as_text,
-    join,
-    list_values,
-)
 from preflight.script.libraries.models import as_device, describe_use
+from preflight.script.values import Const, Device, RankValue, Seq, Value
+from preflight.script.values.constants import FALSE, NONE, ON_CPU, ON_GPU, TRUE, UNKNOWN
+from preflight.script.values.operations import as_bool, as_text, join, list_values
 
 
 def _cuda_available(it: Interpreter, _call: Call) -> Value:

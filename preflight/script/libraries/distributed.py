@@ -17,33 +17,26 @@ from preflight.script.interpreter.interpreter import (
     unwrap_value,
 )
 from preflight.script.interpreter.rank_values import RANKS
-from preflight.script.interpreter.values import (
-    NONE,
-    OF_LAUNCH,
-    OF_NODE,
-    TRUE,
-    UNKNOWN,
+from preflight.script.libraries.casts import list_parts
+from preflight.script.libraries.collectives import PACKAGES
+from preflight.script.libraries.models import make_model, parse_dtype
+from preflight.script.syntax_trees import walk
+from preflight.script.values import (
     Const,
     Device,
     Element,
     ExternalName,
     Func,
-    HeapObject,
     Map,
     RankValue,
     Ref,
     Seq,
     Unknown,
     Value,
-    as_text,
-    is_by_rank,
-    join,
-    list_values,
 )
-from preflight.script.libraries.casts import list_parts
-from preflight.script.libraries.collectives import PACKAGES
-from preflight.script.libraries.models import make_model, parse_dtype
-from preflight.script.syntax_trees import walk
+from preflight.script.values.constants import NONE, OF_LAUNCH, OF_NODE, TRUE, UNKNOWN
+from preflight.script.values.heap import HeapObject
+from preflight.script.values.operations import as_text, is_by_rank, join, list_values
 
 OF_ONE = "one process is started"  # note of the last spawn(), where it starts no more
 

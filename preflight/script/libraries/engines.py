@@ -5,26 +5,12 @@ from preflight.script.interpreter.config_files import load_config
 from preflight.script.interpreter.contexts import GATHERED
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import CallModel, ConstructorModel, Interpreter, MethodModel
-from preflight.script.interpreter.values import (
-    FALSE,
-    NONE,
-    TRUE,
-    UNKNOWN,
-    Const,
-    Device,
-    Dtype,
-    Element,
-    HeapObject,
-    Map,
-    RankValue,
-    Ref,
-    Seq,
-    Value,
-    as_text,
-    list_values,
-)
 from preflight.script.libraries.collectives import emit_collective, model_call, model_method
 from preflight.script.libraries.devices import note_placed
+from preflight.script.values import Const, Device, Dtype, Element, Map, RankValue, Ref, Seq, Value
+from preflight.script.values.constants import FALSE, NONE, TRUE, UNKNOWN
+from preflight.script.values.heap import HeapObject
+from preflight.script.values.operations import as_text, list_values
 
 
 def _make_engine(it: Interpreter, call: Call) -> Value:

@@ -3,26 +3,10 @@
 from preflight import regex as re
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import CallModel, Interpreter
-from preflight.script.interpreter.values import (
-    GIVEN,
-    NONE,
-    OF_LAUNCH,
-    OF_NODE,
-    OF_RANK,
-    TRUE,
-    UNKNOWN,
-    Const,
-    ExternalName,
-    HeapObject,
-    Map,
-    RankValue,
-    Value,
-    as_text,
-    build_map,
-    join,
-    list_values,
-    merge_maps,
-)
+from preflight.script.values import Const, ExternalName, Map, RankValue, Value
+from preflight.script.values.constants import GIVEN, NONE, OF_LAUNCH, OF_NODE, OF_RANK, TRUE, UNKNOWN
+from preflight.script.values.heap import HeapObject
+from preflight.script.values.operations import as_text, build_map, join, list_values, merge_maps
 
 _RANK_NAMES = {
     "RANK": OF_LAUNCH,

@@ -4,17 +4,6 @@ from dataclasses import replace
 
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import CallModel, Interpreter
-from preflight.script.interpreter.values import (
-    FALSE,
-    NONE,
-    TRUE,
-    UNKNOWN,
-    Ref,
-    Value,
-    as_bool,
-    as_text,
-    list_values,
-)
 from preflight.script.interpreter.written_files import (
     OF_ADAPTERS,
     note_folder,
@@ -24,6 +13,9 @@ from preflight.script.interpreter.written_files import (
     open_file,
     replaces_file,
 )
+from preflight.script.values import Ref, Value
+from preflight.script.values.constants import FALSE, NONE, TRUE, UNKNOWN
+from preflight.script.values.operations import as_bool, as_text, list_values
 
 _PATHS = (
     *("file", "filename", "filepath", "urlpath", "uri", "name", "store", "path", "fname"),

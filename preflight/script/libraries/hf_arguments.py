@@ -5,29 +5,12 @@ from preflight.script.interpreter.classes import instantiate
 from preflight.script.interpreter.config_files import load_config
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import (
-    FALSE,
-    NONE,
-    TRUE,
-    UNKNOWN,
-    Class,
-    Const,
-    Dtype,
-    Element,
-    ExternalName,
-    HeapObject,
-    Map,
-    Ref,
-    Seq,
-    Value,
-    as_bool,
-    as_text,
-    build_map,
-    join,
-    list_values,
-)
 from preflight.script.libraries.environment import launch_precision
 from preflight.script.library_names import is_arguments_class, is_trl_config
+from preflight.script.values import Class, Const, Dtype, Element, ExternalName, Map, Ref, Seq, Value
+from preflight.script.values.constants import FALSE, NONE, TRUE, UNKNOWN
+from preflight.script.values.heap import HeapObject
+from preflight.script.values.operations import as_bool, as_text, build_map, join, list_values
 
 TRL_DEFAULT_SINCE = (0, 20)  # trl from this version sets bf16 = not fp16 where bf16 is not given
 

@@ -3,31 +3,16 @@
 from preflight.script.interpreter.calls import call_value
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import CallModel, ConstructorModel, Interpreter, MethodModel
-from preflight.script.interpreter.values import (
-    FALSE,
-    NONE,
-    TRUE,
-    UNKNOWN,
-    Const,
-    Dtype,
-    Element,
-    HeapObject,
-    Map,
-    RankValue,
-    Ref,
-    Seq,
-    Value,
-    as_bool,
-    as_text,
-    get_id,
-    list_values,
-)
 from preflight.script.libraries import callbacks, hf_arguments
 from preflight.script.libraries.environment import resolve_precision
 from preflight.script.libraries.models import attach_adapters, make_model, parse_dtype
 from preflight.script.libraries.optimizer_steps import unscale_gradients
 from preflight.script.libraries.services import fits_float16, init_trackers, is_in_float32, load_from_hub
 from preflight.script.library_names import MODEL_MAKERS, is_model_class, root_and_last
+from preflight.script.values import Const, Dtype, Element, Map, RankValue, Ref, Seq, Value
+from preflight.script.values.constants import FALSE, NONE, TRUE, UNKNOWN
+from preflight.script.values.heap import HeapObject
+from preflight.script.values.operations import as_bool, as_text, get_id, list_values
 
 # --- accelerate -------------------------------------------------------------------------
 

@@ -9,28 +9,14 @@ from preflight.script.interpreter.branch_conditions import RANK_0
 from preflight.script.interpreter.calls import call_value
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import CallModel, ConstructorModel, Interpreter, MethodModel
-from preflight.script.interpreter.values import (
-    FALSE,
-    NONE,
-    UNKNOWN,
-    Const,
-    Dtype,
-    Element,
-    Func,
-    Map,
-    Ref,
-    Seq,
-    Value,
-    as_text,
-    join,
-    list_values,
-    place_of,
-)
 from preflight.script.libraries.callbacks import call_methods, make_instances
 from preflight.script.libraries.casts import cast
 from preflight.script.libraries.collectives import emit_collective, model_method
 from preflight.script.libraries.huggingface import backward, prepare_objects, return_owner
 from preflight.script.library_names import root_and_last
+from preflight.script.values import Const, Dtype, Element, Func, Map, Ref, Seq, Value
+from preflight.script.values.constants import FALSE, NONE, UNKNOWN
+from preflight.script.values.operations import as_text, join, list_values, place_of
 
 ROOTS = frozenset({"lightning", "pytorch_lightning", "lightning_fabric"})
 _KINDS = {"Trainer": "lightning trainer", "Fabric": "fabric", "LightningModule": "model"}

@@ -18,32 +18,15 @@ from preflight.script.interpreter.calls import call_function, call_value
 from preflight.script.interpreter.contexts import NO_SYNC
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
-from preflight.script.interpreter.values import (
-    FALSE,
-    NONE,
-    TRUE,
-    UNKNOWN,
-    Const,
-    Device,
-    Dtype,
-    Element,
-    Func,
-    HeapObject,
-    Map,
-    RankValue,
-    Ref,
-    Unknown,
-    Value,
-    as_text,
-    get_id,
-    join,
-    list_values,
-)
 from preflight.script.interpreter.written_files import note_weights
 from preflight.script.libraries.casts import EACH, OWN_DTYPE, cast, get_modules, list_parts, set_trained_dtype
 from preflight.script.libraries.collectives import note_forward, note_state_dict
 from preflight.script.libraries.optimizer_steps import note_limit
 from preflight.script.library_names import TORCH_DTYPES
+from preflight.script.values import Const, Device, Dtype, Element, Func, Map, RankValue, Ref, Unknown, Value
+from preflight.script.values.constants import FALSE, NONE, TRUE, UNKNOWN
+from preflight.script.values.heap import HeapObject
+from preflight.script.values.operations import as_text, get_id, join, list_values
 
 TENSOR_DTYPE = "__tensor_dtype__"  # key of the Map that represents a tensor of known dtype
 

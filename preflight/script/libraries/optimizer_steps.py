@@ -5,19 +5,11 @@ import ast
 from preflight import regex as re
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import ConstructorModel, Interpreter, MethodModel
-from preflight.script.interpreter.values import (
-    NONE,
-    TRUE,
-    UNKNOWN,
-    Const,
-    Element,
-    HeapObject,
-    Ref,
-    Seq,
-    Value,
-    get_id,
-)
 from preflight.script.syntax_trees import walk
+from preflight.script.values import Const, Element, Ref, Seq, Value
+from preflight.script.values.constants import NONE, TRUE, UNKNOWN
+from preflight.script.values.heap import HeapObject
+from preflight.script.values.operations import get_id
 
 _NAMED = re.compile(r"(?!.*(?:warm|last_))[A-Za-z_]")
 

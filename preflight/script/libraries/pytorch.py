@@ -11,28 +11,6 @@ from preflight.script.interpreter.contexts import note_autocast
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import CallModel, ConstructorModel, Interpreter, MethodModel
 from preflight.script.interpreter.switches import note_off
-from preflight.script.interpreter.values import (
-    FALSE,
-    NONE,
-    TRUE,
-    UNKNOWN,
-    Const,
-    Device,
-    Dtype,
-    Element,
-    ExternalName,
-    Func,
-    HeapObject,
-    Map,
-    Ref,
-    Seq,
-    Value,
-    as_text,
-    get_id,
-    join,
-    list_values,
-    rename_attribute,
-)
 from preflight.script.libraries.casts import list_trained_with, set_trained_dtype
 from preflight.script.libraries.distributed import ddp
 from preflight.script.libraries.models import (
@@ -45,6 +23,10 @@ from preflight.script.libraries.models import (
 )
 from preflight.script.libraries.optimizer_steps import schedule_of
 from preflight.script.library_names import root_and_last
+from preflight.script.values import Const, Device, Dtype, Element, ExternalName, Func, Map, Ref, Seq, Value
+from preflight.script.values.constants import FALSE, NONE, TRUE, UNKNOWN
+from preflight.script.values.heap import HeapObject, rename_attribute
+from preflight.script.values.operations import as_text, get_id, join, list_values
 
 MODULES = frozenset({"torch.nn.Module"})
 _EMPTY = re.compile(

@@ -10,25 +10,10 @@ from preflight.script.interpreter.classes import instantiate
 from preflight.script.interpreter.decorators import open_config_store, store_config
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import CallModel, ConstructorModel, Interpreter, MethodModel
-from preflight.script.interpreter.values import (
-    NONE,
-    UNKNOWN,
-    Class,
-    Const,
-    Element,
-    ExternalName,
-    HeapObject,
-    Map,
-    Module,
-    Ref,
-    Seq,
-    Value,
-    as_text,
-    get_id,
-    join,
-    list_values,
-    merge_maps,
-)
+from preflight.script.values import Class, Const, Element, ExternalName, Map, Module, Ref, Seq, Value
+from preflight.script.values.constants import NONE, UNKNOWN
+from preflight.script.values.heap import HeapObject
+from preflight.script.values.operations import as_text, get_id, join, list_values, merge_maps
 
 
 def _getattr(it: Interpreter, call: Call) -> Value:

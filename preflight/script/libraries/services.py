@@ -7,7 +7,9 @@ from preflight import regex as re
 from preflight.probes.logins import GATED
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import CallModel, Interpreter
-from preflight.script.interpreter.values import UNKNOWN, Const, Element, Ref, Seq, Value, as_text, list_values
+from preflight.script.values import Const, Element, Ref, Seq, Value
+from preflight.script.values.constants import UNKNOWN
+from preflight.script.values.operations import as_text, list_values
 
 _OWN_WAY = {"token", "use_auth_token", "local_files_only"}
 _TRACKERS = ("wandb", "comet_ml", "neptune", "swanlab", "clearml")

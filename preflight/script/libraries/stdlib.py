@@ -16,19 +16,15 @@ from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import CallModel, ConstructorModel, Interpreter, MethodModel
 from preflight.script.interpreter.loops import leave_loops
 from preflight.script.interpreter.unreached_code import note_module_name
-from preflight.script.interpreter.values import (
-    FALSE,
-    MAX_ALTERNATIVES,
-    NONE,
-    OF_RANK,
-    TRUE,
-    UNKNOWN,
+from preflight.script.interpreter.written_files import open_file
+from preflight.script.libraries import class_registries
+from preflight.script.libraries.casts import list_parts
+from preflight.script.values import (
     Class,
     Const,
     Dtype,
     Element,
     ExternalName,
-    HeapObject,
     Map,
     Method,
     Module,
@@ -36,6 +32,11 @@ from preflight.script.interpreter.values import (
     Ref,
     Seq,
     Value,
+)
+from preflight.script.values.constants import FALSE, NONE, OF_RANK, TRUE, UNKNOWN
+from preflight.script.values.heap import HeapObject
+from preflight.script.values.operations import (
+    MAX_ALTERNATIVES,
     as_bool,
     as_iterable,
     as_text,
@@ -43,9 +44,6 @@ from preflight.script.interpreter.values import (
     is_by_rank,
     merge_maps,
 )
-from preflight.script.interpreter.written_files import open_file
-from preflight.script.libraries import class_registries
-from preflight.script.libraries.casts import list_parts
 
 
 def _number(convert: type[int] | type[float]) -> CallModel:

@@ -7,25 +7,14 @@ from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
 from preflight.script.interpreter.events import OWN_STEP, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import (
-    FALSE,
-    NONE,
-    TRUE,
-    UNKNOWN,
-    Const,
-    Dtype,
-    HeapObject,
-    Ref,
-    Seq,
-    Value,
-    as_bool,
-    as_text,
-    list_values,
-)
 from preflight.script.libraries import hf_arguments
 from preflight.script.libraries.casts import list_trained_with
 from preflight.script.libraries.models import find_trained_dtype
 from preflight.script.libraries.pytorch import list_trained_models
+from preflight.script.values import Const, Dtype, Ref, Seq, Value
+from preflight.script.values.constants import FALSE, NONE, TRUE, UNKNOWN
+from preflight.script.values.heap import HeapObject
+from preflight.script.values.operations import as_bool, as_text, list_values
 
 
 @dataclass(frozen=True, slots=True)

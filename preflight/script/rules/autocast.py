@@ -8,10 +8,12 @@ from preflight.frozen import dataclass
 from preflight.script.interpreter.branch_conditions import MAYBE, OF_SOME
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import TRUE, Const, Dtype, Ref, as_text, list_values
 from preflight.script.rules.own_names import name_of
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import walk
+from preflight.script.values import Const, Dtype, Ref
+from preflight.script.values.constants import TRUE
+from preflight.script.values.operations import as_text, list_values
 
 _VALIDATES = re.compile(
     r"(?:^|_)(?:valid|validate|validation|eval|evaluate|evaluation|test|sample|infer|inference|generate|predict)(?:_|$)"

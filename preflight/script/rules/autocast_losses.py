@@ -6,9 +6,11 @@ from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import MAYBE
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import FALSE, TRUE, Const, Dtype, as_text
 from preflight.script.libraries.models import find_trained_dtype
 from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.values import Const, Dtype
+from preflight.script.values.constants import FALSE, TRUE
+from preflight.script.values.operations import as_text
 
 _ON, _OFF = "autocast is on", "autocast is off, or may be"
 

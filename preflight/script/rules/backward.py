@@ -9,10 +9,13 @@ from preflight.script.interpreter.branch_conditions import MAYBE
 from preflight.script.interpreter.calls import MAY_HOLD, iterate_refs
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import NONE, TRUE, Const, HeapObject, Ref, as_text, list_values
 from preflight.script.rules.autocast import DecidedBy
 from preflight.script.rules.own_names import name_of
 from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.values import Const, Ref
+from preflight.script.values.constants import NONE, TRUE
+from preflight.script.values.heap import HeapObject
+from preflight.script.values.operations import as_text, list_values
 
 _PLAIN_BESIDE_SCALED = r"\.backward\(\w+[^\n]*\n\s*else:\n(?:[^\n]*\n)?[^\n]*\.backward\(\)\s*$"
 

@@ -8,11 +8,13 @@ from preflight.frozen import dataclass
 from preflight.script.interpreter.branch_conditions import RANK_0, UNCALLED
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import TRUE, Class, Func, as_text
 from preflight.script.rules.own_measures import get_last_name, list_stores
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import Source, list_names
 from preflight.script.syntax_trees import ByKind, group_by_kind, root_of, walk
+from preflight.script.values import Class, Func
+from preflight.script.values.constants import TRUE
+from preflight.script.values.operations import as_text
 
 _UNWRAPS = re.compile(
     r"hasattr\([^\n]*[\"'](?:module|_orig_mod)|getattr\([^\n]*[\"'](?:module|_orig_mod)|unwrap(?!_model)|de_?parallel"

@@ -11,7 +11,6 @@ from preflight.script.interpreter.branches import OF_RANKS
 from preflight.script.interpreter.contexts import LOCKED
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import TRUE, Ref, list_values
 from preflight.script.libraries.collectives import FORWARD_OF_ONE
 from preflight.script.libraries.pytorch import list_trained_models
 from preflight.script.rules.certainty import apply_doubts
@@ -19,6 +18,9 @@ from preflight.script.rules.own_decisions import EACH, find_decider, has_measure
 from preflight.script.rules.own_measures import is_agreed_in, takes_every_nth
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import walk
+from preflight.script.values import Ref
+from preflight.script.values.constants import TRUE
+from preflight.script.values.operations import list_values
 
 OTHERS = "others take part"  # note of what the other ranks take part in, in a branch without rank 0
 _PARTED = "by rank in some way"

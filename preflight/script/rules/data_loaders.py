@@ -13,23 +13,6 @@ from preflight.script.interpreter.classes import find_method
 from preflight.script.interpreter.events import Call, Draw, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.rank_values import PARTED, SEEDED
-from preflight.script.interpreter.values import (
-    FALSE,
-    NONE,
-    TRUE,
-    UNKNOWN,
-    Class,
-    Const,
-    ExternalName,
-    HeapObject,
-    Ref,
-    Value,
-    as_bool,
-    as_text,
-    is_by_rank,
-    list_values,
-    place_of,
-)
 from preflight.script.libraries.data_loaders import OF_PARTS, ONE_EPOCH, is_divided
 from preflight.script.rules.certainty import apply_doubts
 from preflight.script.rules.method_calls import has_unknown_call, list_owners, note_call
@@ -37,6 +20,10 @@ from preflight.script.rules.own_names import describe_division, find_call_words,
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import list_names
 from preflight.script.syntax_trees import walk
+from preflight.script.values import Class, Const, ExternalName, Ref, Value
+from preflight.script.values.constants import FALSE, NONE, TRUE, UNKNOWN
+from preflight.script.values.heap import HeapObject
+from preflight.script.values.operations import as_bool, as_text, is_by_rank, list_values, place_of
 
 _STEPS = ("backward", "scaled", "step", "scaler step")
 _DIVIDES = re.compile(

@@ -10,22 +10,13 @@ from preflight.script.interpreter.branches import OF_RANKS
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.rank_values import RANKS
-from preflight.script.interpreter.values import (
-    FALSE,
-    NONE,
-    TRUE,
-    UNKNOWN,
-    Const,
-    ExternalName,
-    RankValue,
-    Seq,
-    Value,
-    list_values,
-)
 from preflight.script.rules.own_measures import get_last_name, list_stores, list_turn_nodes
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import list_names
 from preflight.script.syntax_trees import walk
+from preflight.script.values import Const, ExternalName, RankValue, Seq, Value
+from preflight.script.values.constants import FALSE, NONE, TRUE, UNKNOWN
+from preflight.script.values.operations import list_values
 
 _FOR_ONE = {
     "gather": ("gather_list", 1),

@@ -16,23 +16,14 @@ from preflight.script.interpreter.branch_conditions import (
 from preflight.script.interpreter.contexts import SUPPRESS
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import (
-    NONE,
-    TRUE,
-    ExternalName,
-    RankValue,
-    Seq,
-    Unknown,
-    Value,
-    as_text,
-    is_by_rank,
-    list_values,
-)
 from preflight.script.rules.certainty import apply_doubts
 from preflight.script.rules.collectives import OTHERS
 from preflight.script.rules.own_names import name_of
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import ByKind, walk
+from preflight.script.values import ExternalName, RankValue, Seq, Unknown, Value
+from preflight.script.values.constants import NONE, TRUE
+from preflight.script.values.operations import as_text, is_by_rank, list_values
 
 _OF_RANK_0 = r"writer|logger|tracker|verbose|wandb|\brun\b|progress|\bbar\b|saves|should_save"
 """Names in conditions that scripts make on rank 0 only."""

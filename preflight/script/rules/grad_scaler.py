@@ -8,20 +8,6 @@ from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import MAYBE
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import (
-    FALSE,
-    NONE,
-    TRUE,
-    Const,
-    Dtype,
-    HeapObject,
-    Ref,
-    Seq,
-    as_bool,
-    as_text,
-    list_values,
-    place_of,
-)
 from preflight.script.libraries.casts import list_parts
 from preflight.script.libraries.models import find_trained_dtype
 from preflight.script.rules.autocast import is_in_validation
@@ -30,6 +16,10 @@ from preflight.script.rules.own_names import name_of, step_at
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import list_names
 from preflight.script.syntax_trees import walk
+from preflight.script.values import Const, Dtype, Ref, Seq
+from preflight.script.values.constants import FALSE, NONE, TRUE
+from preflight.script.values.heap import HeapObject
+from preflight.script.values.operations import as_bool, as_text, list_values, place_of
 
 _SCALES = (
     r"\.scale\([^\n]*\.backward\(|\.backward\([\w.]+\.scale\(|\bscale_loss\("

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from preflight import regex as re
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import ExternalName
 from preflight.script.rules.unused_code import find_unused_lines, group_calls_by_name
 from preflight.script.source import Source
 from preflight.script.syntax_trees import ByKind, walk
+from preflight.script.values import ExternalName
 
 _EXCHANGES = re.compile(
     r"\w+DataParallel|Distributed\w*Optimizer|DDP|FSDP|fully_?shard|^i?send$|^i?recv$|^rpc|deepspeed"

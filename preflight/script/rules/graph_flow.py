@@ -7,11 +7,13 @@ from preflight import regex as re
 from preflight.frozen import dataclass
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import NONE, Class, Const, ExternalName, Func, Ref, as_text
 from preflight.script.rules.graph_syntax import BACKWARDS, LOOPS, LOSSES, SAME, find_names
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import list_names
 from preflight.script.syntax_trees import ByKind, walk
+from preflight.script.values import Class, Const, ExternalName, Func, Ref
+from preflight.script.values.constants import NONE
+from preflight.script.values.operations import as_text
 
 _LOSSES = re.compile(LOSSES + "|^crit$|l1|gan")
 _MODELS = re.compile(

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from preflight import regex as re
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import NONE, TRUE, Class, Const, HeapObject
 from preflight.script.rules.graph_syntax import (
     BACKWARDS,
     LOOPS,
@@ -18,6 +17,9 @@ from preflight.script.rules.graph_syntax import (
 )
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import ByKind, root_of, walk
+from preflight.script.values import Class, Const
+from preflight.script.values.constants import NONE, TRUE
+from preflight.script.values.heap import HeapObject
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _LOSSES = re.compile(LOSSES)

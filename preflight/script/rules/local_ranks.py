@@ -7,18 +7,11 @@ from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import ONE_PROCESS, ONE_RANK, UNCALLED
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import (
-    NONE,
-    OF_LAUNCH,
-    OF_NODE,
-    Const,
-    RankValue,
-    Seq,
-    Value,
-    place_of,
-)
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import walk
+from preflight.script.values import Const, RankValue, Seq, Value
+from preflight.script.values.constants import NONE, OF_LAUNCH, OF_NODE
+from preflight.script.values.operations import place_of
 
 _OF_A_NODE = re.compile(  # and does not ask first for the number of all
     r"(?is)(?!.*(?<!local_)world_size).*(?:device_count|local_world_size|get_local_size)"

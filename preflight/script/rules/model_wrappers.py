@@ -9,23 +9,6 @@ from preflight.script.interpreter.branch_conditions import MAYBE, OF_SOME, OTHER
 from preflight.script.interpreter.calls import MAY_HOLD, iterate_refs
 from preflight.script.interpreter.events import THROUGH, Call, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import (
-    FALSE,
-    NONE,
-    TRUE,
-    UNKNOWN,
-    Class,
-    Dtype,
-    Func,
-    HeapObject,
-    Map,
-    Ref,
-    Seq,
-    as_bool,
-    as_text,
-    is_by_rank,
-    list_values,
-)
 from preflight.script.libraries.casts import list_parts
 from preflight.script.libraries.collectives import AROUND, OWNED, UNSYNCED
 from preflight.script.libraries.pytorch import list_trained_models
@@ -34,6 +17,10 @@ from preflight.script.rules.own_measures import get_last_name
 from preflight.script.rules.own_names import find_call_words
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import walk
+from preflight.script.values import Class, Dtype, Func, Map, Ref, Seq
+from preflight.script.values.constants import FALSE, NONE, TRUE, UNKNOWN
+from preflight.script.values.heap import HeapObject
+from preflight.script.values.operations import as_bool, as_text, is_by_rank, list_values
 
 
 @rule("R406", "process group", "ddp", "step", "scaler step", "unknown step", "schedule", "end")

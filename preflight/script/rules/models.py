@@ -5,20 +5,12 @@ from collections.abc import Iterator
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import (
-    FALSE,
-    NONE,
-    TRUE,
-    Const,
-    Dtype,
-    HeapObject,
-    Map,
-    Ref,
-    Value,
-    place_of,
-)
 from preflight.script.libraries.training_step import list_trainings
 from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.values import Const, Dtype, Map, Ref, Value
+from preflight.script.values.constants import FALSE, NONE, TRUE
+from preflight.script.values.heap import HeapObject
+from preflight.script.values.operations import place_of
 
 _FIX = 'gradient_checkpointing_kwargs={"use_reentrant": False}, or model.enable_input_require_grads()'
 

@@ -8,22 +8,14 @@ from preflight.frozen import dataclass
 from preflight.script.interpreter.branch_conditions import UNCALLED, UNREACHED
 from preflight.script.interpreter.events import OWN_STEP, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import (
-    NONE,
-    TRUE,
-    Class,
-    Const,
-    Dtype,
-    HeapObject,
-    Ref,
-    Value,
-    as_text,
-    list_values,
-)
 from preflight.script.libraries.casts import list_parts
 from preflight.script.libraries.pytorch import list_trained_models
 from preflight.script.rules.own_names import get_assigned_name
 from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.values import Class, Const, Dtype, Ref, Value
+from preflight.script.values.constants import NONE, TRUE
+from preflight.script.values.heap import HeapObject
+from preflight.script.values.operations import as_text, list_values
 
 _REPLACES = re.compile(r"add_param_group|[\"']params[\"']\] *=")
 _UNFREEZES = re.compile(

@@ -7,10 +7,12 @@ from typing import TypeVar
 from preflight import regex as re
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.rank_values import SEEDED, SEEDED_ALIKE
-from preflight.script.interpreter.values import TRUE, Class, ExternalName, Ref, is_by_rank
 from preflight.script.libraries.data_loaders import is_divided
 from preflight.script.source import list_names
 from preflight.script.syntax_trees import walk
+from preflight.script.values import Class, ExternalName, Ref
+from preflight.script.values.constants import TRUE
+from preflight.script.values.operations import is_by_rank
 
 N = TypeVar("N", bound=ast.AST)
 AGREES = re.compile(

@@ -5,7 +5,8 @@ import ast
 from preflight import regex as re
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import HeapObject, list_values
+from preflight.script.values.heap import HeapObject
+from preflight.script.values.operations import list_values
 
 _WRITTEN = re.compile(r"f([\"'])cuda:\{[^{}\"']*\}\1|([\"'])cuda:\d+\2")
 _SCALES = re.compile(r"([\w.]+)\.scale\(")

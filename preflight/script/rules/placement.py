@@ -9,27 +9,16 @@ from preflight.frozen import dataclass
 from preflight.script.interpreter.branch_conditions import MAYBE, SPAWNED_RANK, UNCALLED
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import (
-    NONE,
-    TRUE,
-    Const,
-    Device,
-    HeapObject,
-    Map,
-    Ref,
-    Seq,
-    Value,
-    as_text,
-    is_by_rank,
-    list_values,
-    place_of,
-)
 from preflight.script.libraries.casts import list_parts
 from preflight.script.libraries.models import as_device
 from preflight.script.libraries.training_step import list_trainings
 from preflight.script.rules.certainty import is_of_one_process, list_doubts
 from preflight.script.rules.own_names import describe_own_device, get_assigned_name
 from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.values import Const, Device, Map, Ref, Seq, Value
+from preflight.script.values.constants import NONE, TRUE
+from preflight.script.values.heap import HeapObject
+from preflight.script.values.operations import as_text, is_by_rank, list_values, place_of
 
 _MAP_FIX = 'remove device_map, or device_map={"": PartialState().local_process_index}'
 _NAMED_BY_DDP = "device named by ddp"

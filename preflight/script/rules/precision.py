@@ -7,11 +7,13 @@ from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.branch_conditions import UNCALLED
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import FALSE, NONE, TRUE, Const, Dtype, as_bool, as_text, list_values
 from preflight.script.libraries.training_step import TrainingStep, list_trainings
 from preflight.script.library_names import ADAM_LIKE
 from preflight.script.rules.certainty import list_flags
 from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.values import Const, Dtype
+from preflight.script.values.constants import FALSE, NONE, TRUE
+from preflight.script.values.operations import as_bool, as_text, list_values
 
 _STEPS = ("train", "scaler step", "step")
 _SAFE_EPS = 1e-6

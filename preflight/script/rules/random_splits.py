@@ -8,7 +8,6 @@ from preflight.script.interpreter.branch_conditions import OF_SOME, SPAWNED, UNC
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.rank_values import SEEDED, SEEDED_ALIKE
-from preflight.script.interpreter.values import TRUE, Const, Ref, list_values
 from preflight.script.libraries.data_loaders import OWN_ORDER, is_drawn
 from preflight.script.rules.files import JOINED
 from preflight.script.rules.own_measures import get_last_name
@@ -16,6 +15,9 @@ from preflight.script.rules.own_names import find_call_words
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import list_names
 from preflight.script.syntax_trees import walk
+from preflight.script.values import Const, Ref
+from preflight.script.values.constants import TRUE
+from preflight.script.values.operations import list_values
 
 _SPLITS = "divided at random"
 _OF_STARTED = "divided at random by ranks that the script starts"

@@ -15,12 +15,14 @@ from preflight.script.interpreter.branch_conditions import (
 )
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import NONE, Const, as_text, place_of
 from preflight.script.libraries.distributed import OF_ONE
 from preflight.script.rules.certainty import apply_doubts
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import list_names
 from preflight.script.syntax_trees import walk
+from preflight.script.values import Const
+from preflight.script.values.constants import NONE
+from preflight.script.values.operations import as_text, place_of
 
 _SLURM = re.compile(r"\bSLURM_")  # the branch that takes ranks from Slurm, not the launch
 _RENDEZVOUS = ("MASTER_PORT", "MASTER_ADDR", "RANK", "LOCAL_RANK", "WORLD_SIZE")

@@ -8,20 +8,12 @@ from preflight.script.interpreter.branch_conditions import UNCALLED, UNREACHED
 from preflight.script.interpreter.config_files import load_config
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import (
-    FALSE,
-    NONE,
-    Const,
-    Map,
-    Seq,
-    Value,
-    as_text,
-    list_values,
-    place_of,
-)
 from preflight.script.libraries.lightning import LAUNCHED
 from preflight.script.library_names import root_and_last
 from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.values import Const, Map, Seq, Value
+from preflight.script.values.constants import FALSE, NONE
+from preflight.script.values.operations import as_text, list_values, place_of
 
 _PRECISIONS = frozenset(
     {

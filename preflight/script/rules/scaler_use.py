@@ -6,22 +6,16 @@ from collections.abc import Iterator
 from preflight import regex as re
 from preflight.script.interpreter.events import OWN_STEP, Loop, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import (
-    NONE,
-    TRUE,
-    Const,
-    HeapObject,
-    Ref,
-    as_bool,
-    as_text,
-    list_values,
-)
 from preflight.script.libraries.pytorch import list_trained_models
 from preflight.script.rules.certainty import list_doubts
 from preflight.script.rules.graph_syntax import find_names
 from preflight.script.rules.method_calls import UNSEEN, group_calls, has_unknown_call, list_owners, note_call
 from preflight.script.rules.own_names import step_at
 from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.values import Const, Ref
+from preflight.script.values.constants import NONE, TRUE
+from preflight.script.values.heap import HeapObject
+from preflight.script.values.operations import as_bool, as_text, list_values
 
 _SCALES = r"\.scale\s*\(|(?<!self)\.scale\s*[,)\]]|scaler\w*\s*\.\s*scale\b|[\"']scale[\"']"
 """scale(loss) that is called, handed on, or looked up by its name; self.scale is a number of attention's."""

@@ -7,11 +7,13 @@ from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import UNCALLED
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import TRUE, Const, as_text
 from preflight.script.rules.own_measures import get_last_name, list_stores, list_turn_nodes
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import list_names
 from preflight.script.syntax_trees import walk
+from preflight.script.values import Const
+from preflight.script.values.constants import TRUE
+from preflight.script.values.operations import as_text
 
 _BY_RANKS = re.compile(r"(?i)process|world|gpu|rank|replica|device|loader|split_batch|gather|^len$|len\(")
 """Words in what a schedule is made of that count the ranks, or the batches of all of them."""

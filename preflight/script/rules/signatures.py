@@ -4,17 +4,9 @@ from collections.abc import Iterator
 
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import (
-    Const,
-    Device,
-    Dtype,
-    OneOf,
-    RankValue,
-    Value,
-    as_text,
-    list_values,
-)
 from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.values import Const, Device, Dtype, OneOf, RankValue, Value
+from preflight.script.values.operations import as_text, list_values
 
 _CONTEXT = ("enabled", "dtype", "cache_enabled")
 _SCALER = ("init_scale", "growth_factor", "backoff_factor", "growth_interval", "enabled")

@@ -8,21 +8,13 @@ from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.branch_conditions import UNCALLED
 from preflight.script.interpreter.events import OWN_STEP, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import (
-    NONE,
-    TRUE,
-    Class,
-    Const,
-    Dtype,
-    ExternalName,
-    Ref,
-    Value,
-    list_values,
-)
 from preflight.script.rules.method_calls import group_calls, note_call
 from preflight.script.rules.own_names import step_at
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import walk
+from preflight.script.values import Class, Const, Dtype, ExternalName, Ref, Value
+from preflight.script.values.constants import NONE, TRUE
+from preflight.script.values.operations import list_values
 
 _QUIET = (
     r"zero_grad|step(?=\(\w*\))|update(?=\(\d*\))|unscale_|clip_grad_\w+|(?:master_)?parameters|no_grad|is\w*"

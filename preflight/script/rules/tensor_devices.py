@@ -8,24 +8,15 @@ from preflight import regex as re
 from preflight.frozen import dataclass
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import (
-    FALSE,
-    NONE,
-    ON_CPU,
-    ON_GPU,
-    TRUE,
-    Class,
-    Dtype,
-    ExternalName,
-    HeapObject,
-    Ref,
-    as_text,
-)
 from preflight.script.libraries.casts import list_parts
 from preflight.script.rules.graph_syntax import find_names, is_of_data
 from preflight.script.rules.own_names import get_assigned_name
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import ByKind
+from preflight.script.values import Class, Dtype, ExternalName, Ref
+from preflight.script.values.constants import FALSE, NONE, ON_CPU, ON_GPU, TRUE
+from preflight.script.values.heap import HeapObject
+from preflight.script.values.operations import as_text
 
 _FIRST = frozenset(
     {"all_reduce", "broadcast", "reduce", "reduce_scatter", "all_gather_into_tensor", "all_gather_single"}

@@ -8,19 +8,13 @@ from preflight import regex as re
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import (
-    FALSE,
-    TRUE,
-    Class,
-    ExternalName,
-    Func,
-    HeapObject,
-    Ref,
-    as_text,
-)
 from preflight.script.libraries.casts import list_parts
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import ByKind
+from preflight.script.values import Class, ExternalName, Func, Ref
+from preflight.script.values.constants import FALSE, TRUE
+from preflight.script.values.heap import HeapObject
+from preflight.script.values.operations import as_text
 
 _WEIGHS = re.compile(
     r"torch\.nn\.(?:Linear|Bilinear|Conv|Embedding|LSTM|GRU|RNN|Transformer|Multihead|LayerNorm|GroupNorm)"

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from preflight.script.interpreter.branch_conditions import MAYBE
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import FALSE, NONE, Class, Const, ExternalName
 from preflight.script.library_names import GONE, root_and_last
 from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.values import Class, Const, ExternalName
+from preflight.script.values.constants import FALSE, NONE
 
 _ARGUMENTS = {
     "evaluation_strategy": "eval_strategy",

@@ -7,8 +7,9 @@ from preflight import regex as re
 from preflight.frozen import dataclass
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import Element, ExternalName, Map, Ref, Value, as_text
 from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.values import Element, ExternalName, Map, Ref, Value
+from preflight.script.values.operations import as_text
 
 _KINDS = {
     "model": "a model",

@@ -7,20 +7,12 @@ from preflight import regex as re
 from preflight.script.interpreter.classes import find_method
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.interpreter.values import (
-    NONE,
-    ON_GPU,
-    UNKNOWN,
-    Const,
-    Device,
-    Func,
-    Ref,
-    Value,
-    list_values,
-)
 from preflight.script.libraries.models import as_device
 from preflight.script.rules.own_measures import list_form_nodes
 from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.values import Const, Device, Func, Ref, Value
+from preflight.script.values.constants import NONE, ON_GPU, UNKNOWN
+from preflight.script.values.operations import list_values
 
 _STARTS_ANEW = re.compile(r"forkserver|[\"']spawn[\"']")
 _MAX_DEPTH = 2  # functions of the script in one another
