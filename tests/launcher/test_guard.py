@@ -23,11 +23,13 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     folder = tmp_path_factory.mktemp("guarded")
     guard = folder / "guard.py"
     guard.write_bytes(read_program_source("guard"))
+    # One thread by the environment: after torch.set_num_threads, threads of a fork make a pool each, at once.
+    one_thread = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-m", "tests.launcher.guard_trainings", str(guard)],
         cwd=HERE.parents[1],
         capture_output=True,
-        env={**os.environ, "TMPDIR": str(folder)},
+        env={**os.environ, **one_thread, "TMPDIR": str(folder)},
         timeout=270,
         check=False,
     )
