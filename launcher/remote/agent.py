@@ -3,13 +3,9 @@
 import json
 import threading
 import time
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import field, fields, replace
-from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from launcher.config.inventory import HostEntry
@@ -28,6 +24,7 @@ from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.earlier_facts import EarlierFacts, EarlierOf, fill_in
 from launcher.remote.fanout import WIDTH, fanout
 from launcher.remote.program_source import build_bootstrap_argv, compress_program, read_agent_source
+from launcher.remote.pynvml_source import pack_pynvml
 from launcher.remote.shell_errors import describe_login_check, explain_no_answer, explain_no_python
 from launcher.text import one_line, tail_lines
 from launcher.transports.base import Connection, Stream
@@ -246,21 +243,7 @@ def _pack_programs() -> tuple[bytes, bytes]:
     take the processor from the imports that the connection waits for.
     """
     with _packing:
-        return compress_program(read_agent_source(), "agent.py"), _packed_pynvml()
-
-
-@cache
-def _packed_pynvml() -> bytes:
-    """Return nvidia-ml-py's one module; nothing where it is not installed, and the agent asks nvidia-smi."""
-    spec = find_spec("pynvml")
-    if spec is None or not spec.origin:
-        return b""
-    found = Path(spec.origin)
-    beside = found if found.name == "pynvml.py" else found.parent.with_name("pynvml.py")
-    try:  # the old `pynvml` package, where it is installed too, hides the module that lies beside it
-        return zlib.compress(beside.read_bytes())
-    except OSError:
-        return b""
+        return compress_program(read_agent_source(), "agent.py"), pack_pynvml()
 
 
 class _Answer:

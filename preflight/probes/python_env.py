@@ -5,7 +5,7 @@ import re
 import site
 import sys
 from collections.abc import Mapping
-from importlib.util import find_spec
+from importlib.machinery import PathFinder
 from typing import Any
 
 from .earlier_facts import stamp_packages
@@ -28,7 +28,7 @@ def probe(ask: ProbeRequest, emit: Emit) -> None:
         "version": "%d.%d.%d" % sys.version_info[:3],
         "packages_stamp": stamp,
         "managed": _is_managed(),
-        "absent_installers": [name for name in ("pip", "ensurepip") if find_spec(name) is None],
+        "absent_installers": [name for name in ("pip", "ensurepip") if PathFinder.find_spec(name) is None],
         "accelerate_config": read_fact(lambda: default_accelerate_config(environ)),
         "absent_modules": read_fact(lambda: list_absent_modules(ask, path)),
         "login_services": list(LOGINS),

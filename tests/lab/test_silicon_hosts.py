@@ -15,6 +15,7 @@ from unittest.mock import ANY
 import pytest
 
 from launcher.remote.program_source import read_agent_source
+from launcher.remote.pynvml_source import pack_pynvml
 from launcher.rundir.run_id import make_run_id
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts, Process
@@ -26,7 +27,6 @@ from tests.lab.hosts import Lab, LabHost
 from tests.lab.silicon import install, load_profile, update
 from tests.lab.silicon.from_xml import profile_from_xml
 from tests.launcher.top_screen import Seen
-from tests.preflight.agent_runs import packed_pynvml
 
 Open = Callable[..., list[int]]
 pytestmark = pytest.mark.lab
@@ -61,7 +61,7 @@ def wait_for(holds: Callable[[], Any], timeout_s: float = 10.0) -> None:
 
 def facts(host: LabHost) -> HostFacts:
     """What the agent reads on the host."""
-    body, pynvml = json.dumps(REQUEST).encode(), packed_pynvml()
+    body, pynvml = json.dumps(REQUEST).encode(), pack_pynvml()
     assert zlib.decompress(pynvml)
     header = json.dumps({"request_len": len(body), "pynvml_len": len(pynvml)}).encode()
     payload = host.put("/tmp/payload", header + b"\n" + body + pynvml)

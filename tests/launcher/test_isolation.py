@@ -13,8 +13,9 @@ import pytest
 from launcher.follow import protocol
 from launcher.onhost import find_interpreters
 from launcher.remote.program_source import build_bootstrap_argv, build_stdin_command, read_program_source
+from launcher.remote.pynvml_source import pack_pynvml
 from tests.environment import account_home
-from tests.preflight.agent_runs import packed_pynvml, payload, streamed
+from tests.preflight.agent_runs import payload, streamed
 
 pytestmark = pytest.mark.slow
 
@@ -114,7 +115,7 @@ def test_no_module_of_the_directory_or_of_pythonpath_is_imported(python: str, ho
 
 def test_the_programs_themselves_run_in_such_a_directory(hostile: Path) -> None:
     env = surroundings(hostile)
-    done = streamed(payload({}, packed_pynvml()), cwd=hostile, env=env)
+    done = streamed(payload({}, pack_pynvml()), cwd=hostile, env=env)
     assert (done.returncode, ran(hostile)) == (0, ""), done.stderr
     facts = json.loads(done.stdout.partition(b"\nGPULAUNCH-FACTS-1 ")[2].partition(b"\n")[2])
     assert isinstance(facts["processes"]["processes"], list)

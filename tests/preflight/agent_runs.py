@@ -5,15 +5,12 @@ import os
 import subprocess
 import sys
 import time
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from launcher.remote.program_source import build_bootstrap_argv, compress_program, read_agent_source
+from launcher.remote.pynvml_source import pack_pynvml
 from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import decode
 from preflight.facts.missing import Missing
@@ -42,14 +39,6 @@ def is_given_up(fact: object) -> bool:
     return (
         isinstance(fact, Missing) and fact.code == "timeout" and fact.reason.startswith("no answer within ")
     )
-
-
-@cache
-def packed_pynvml() -> bytes:
-    spec = find_spec("pynvml")
-    assert spec is not None
-    assert spec.origin is not None
-    return zlib.compress(Path(spec.origin).read_bytes())
 
 
 def payload(request: Mapping[str, Any], pynvml: bytes) -> bytes:
@@ -84,7 +73,7 @@ def run_agent(
     `within`: a command that runs the one behind it somewhere else, such as nsenter.
     """
     start = time.monotonic()
-    sent = payload(request or {}, packed_pynvml() if pynvml is None else pynvml)
+    sent = payload(request or {}, pack_pynvml() if pynvml is None else pynvml)
     env = {**os.environ, **(environ or {})}
     done = streamed(sent, python, within=within, timeout=limit_s, env=env)
     seconds = time.monotonic() - start

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from launcher.remote.earlier_facts import fill_in, select_reusable_parts
+from launcher.remote.pynvml_source import pack_pynvml
 from preflight.facts.gpu import Gpu
 from preflight.facts.host import HostFacts
 from preflight.facts.json_codec import decode
@@ -19,7 +20,7 @@ from preflight.probes.files import read_text_or
 from preflight.probes.nvml.gpus import FIXED_FIELDS
 from tests.hardware import gpus_of
 from tests.lab.silicon import load_profile, stage
-from tests.preflight.agent_runs import packed_pynvml, payload, streamed
+from tests.preflight.agent_runs import payload, streamed
 
 PROFILE = "2xl40s-exclusive"
 SLOW_FACTS = ("processes", "ports", "system", "network", "kernel_log", "paths", "script")
@@ -87,7 +88,7 @@ def test_another_boot_or_driver_makes_nothing_known(monkeypatch: pytest.MonkeyPa
 def _ask(folder: Path, request: dict[str, Any]) -> tuple[dict[str, Any], int]:
     stage(load_profile(PROFILE), folder)
     env = {**os.environ, "SILICON_STATE": str(folder), "LD_LIBRARY_PATH": str(folder / "lib")}
-    answered = streamed(payload({"skip": SLOW_FACTS, **request}, packed_pynvml()), env=env)
+    answered = streamed(payload({"skip": SLOW_FACTS, **request}, pack_pynvml()), env=env)
     assert answered.returncode == 0, answered.stderr.decode()
     body = answered.stdout.partition(b"GPULAUNCH-FACTS-1 ")[2].partition(b"\n")[2]
     return json.loads(body), len(body)

@@ -7,18 +7,19 @@ from ..fact import Json, missing
 from .answers import decode_text, read_nvml_fact
 
 _PROCESS_CALLS = (
-    ("compute", "nvmlDeviceGetComputeRunningProcesses"),
-    ("mps", "nvmlDeviceGetMPSComputeRunningProcesses"),
-    ("graphics", "nvmlDeviceGetGraphicsRunningProcesses"),
+    ("compute", "nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"),
+    ("mps", "nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v2"),
+    ("graphics", "nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v2"),
 )
+"""In full: of pynvml travels what this folder names (launcher/remote/pynvml_source.py)."""
 
 
 def read_processes(nv: Any, gpu: Any) -> list[Json]:
     """Return facts.ComputeProcess for each process on the GPU."""
     found: dict[int, Json] = {}
-    for kind, call in _PROCESS_CALLS:
+    for kind, *calls in _PROCESS_CALLS:
         try:
-            listed = _running(nv, gpu, call)
+            listed = _running(nv, gpu, calls)
         except nv.NVMLError as error:
             if kind != "compute" and error.value in (2, 3, 13, 25):
                 continue
@@ -38,15 +39,15 @@ def read_processes(nv: Any, gpu: Any) -> list[Json]:
     return sorted(found.values(), key=lambda process: int(process["pid"]))
 
 
-def _running(nv: Any, gpu: Any, call: str) -> Any:
+def _running(nv: Any, gpu: Any, calls: list[str]) -> Any:
     """Call the newest version of a process list that this driver has."""
-    for version in ("_v3", "_v2"):
+    for call in calls:
         try:
-            return getattr(nv, call + version)(gpu)
+            return getattr(nv, call)(gpu)
         except nv.NVMLError as error:
             if error.value != 13:
                 raise
-    return _running_v1(nv, gpu, call)
+    return _running_v1(nv, gpu, calls[0].removesuffix("_v3"))
 
 
 def _running_v1(nv: Any, gpu: Any, call: str) -> list[Any]:
