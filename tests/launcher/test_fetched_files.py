@@ -89,3 +89,15 @@ def test_a_count_of_many_files_is_sent_in_parts(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(fetch, "BEAT_S", 0.0)
     fetch.count_files(fetch.list_files_below(str(tmp_path), ""), {})
     assert sent == [3, 3, 0]
+
+
+def test_what_a_restart_leaves_in_its_run_is_not_fetched_and_an_output_of_that_name_is(
+    tmp_path: Path,
+) -> None:
+    for name in ("restart/code/a.py", "deep/restart/b", "rank-0.log", "client.pack"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    own = [name for name, _ in fetch.list_files_below(str(tmp_path), "")]
+    assert own == ["rank-0.log", "deep/restart/b"]
+    output = [name for name, _ in fetch.list_files_below(str(tmp_path), "output/")]
+    assert "output/restart/code/a.py" in output

@@ -1,10 +1,12 @@
 """A run that fails while no client is there: its host restarts it, or it waits for a client that attaches."""
 
+import base64
 import json
 import os
 import signal
 import subprocess
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +19,7 @@ from launcher.onhost.supervisor.client_files import detach_run, record_heartbeat
 from launcher.onhost.supervisor.daemon import restart_keeper
 from launcher.onhost.supervisor.node import read_node_location
 from launcher.onhost.supervisor.processes import read_start_ticks
-from launcher.onhost.supervisor.requests import restart, stop
+from launcher.onhost.supervisor.requests import fetch, restart, stop
 from tests.command_server import start_module
 from tests.users import User
 
@@ -221,6 +223,35 @@ def test_what_the_host_cannot_do_waits_for_a_client(run_dir: str, keep: Callable
     keep()
     await_(lambda: state_of(run_dir) == "waits")
     assert "the restart on this host failed" in next_start.read_next(run_dir)["why"]
+    assert not Path(run_dir, "restart").exists()
+
+
+def test_a_keeper_that_is_killed_leaves_nothing_outside_the_directory_of_its_run(
+    run_dir: str, keep: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    waits = "import os, time\ndef main():\n    print(os.getpid(), flush=True)\n    time.sleep(600)\n"
+    files = {
+        "launcher/restart/on_host.py": waits,
+        "launcher/__init__.py": "",
+        "launcher/restart/__init__.py": "",
+    }
+    pack = base64.b64encode(zlib.compress(json.dumps(files).encode()))
+    Path(run_dir, "client.pack").write_bytes(pack)
+    keeper, log = keep(), Path(run_dir, "supervisor.log")
+    restarter = int(await_(lambda: log.exists() and log.read_text().endswith("\n") and log.read_text()))
+    code = Path(run_dir, "restart", "code", "launcher", "restart", "on_host.py")
+    assert code.read_text() == waits
+    for pid in (keeper, restarter):
+        os.kill(pid, signal.SIGKILL)
+    os.waitpid(keeper, 0)
+    left = {str(path.relative_to(tmp_path)).split("/")[0] for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {Path(run_dir).name}
+    await_(lambda: not next_start.is_kept(next_start.read_next(run_dir)))
+    fetched = [name for name, _ in fetch.list_files_below(run_dir, "")]
+    assert "supervisor.log" in fetched
+    assert not [name for name in fetched if name.startswith("restart")]
 
 
 def test_after_a_reboot_nothing_goes_on(run_dir: str, keep: Callable[..., int]) -> None:

@@ -20,6 +20,7 @@ reserve               space for the final state of the run on a full disk
 next.json             whether another start may follow one that has failed, and who makes it
 decided.json          the same once that is decided; decided.room: space for it on a full disk
 client.pack           the client of the launch, for a restart that the host makes itself
+restart/              that client's code and files while it makes the restart
 heartbeat             written while the supervisor lives: its monotonic time, and by its time of change the
                       same for nodes that cannot see its process
 """
@@ -60,7 +61,7 @@ GAUGE = "gauge.py"
 STACKS = "stacks.py"
 HEARTBEAT = "heartbeat"
 NEXT, DECIDED, ROOM = "next.json", "decided.json", "decided.room"
-CLIENT_PACK = "client.pack"
+CLIENT_PACK, RESTART_FOLDER = "client.pack", "restart"
 PROGRAMS = ("rank.py", "guard.py", "start_launcher.py", GAUGE, STACKS, CLIENT_PACK)
 INTERNAL_FILES = (*PROGRAMS, LIFELINE, CLIENT, RESERVE, ROOM, HEARTBEAT, RECENT, RECENT_BEFORE)
 """Not useful on any other host."""

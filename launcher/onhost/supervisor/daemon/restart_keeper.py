@@ -13,7 +13,6 @@ import os
 import shutil
 import signal
 import sys
-import tempfile
 import zlib
 from typing import Any
 
@@ -22,7 +21,7 @@ from ..client_files import count_silent_seconds, is_detached, is_stopped_by_pers
 from ..files import read_json, read_tail
 from ..next_start import ENDED, HELD, OVER, RESTARTED, RESTARTING, WAITS, read_next, try_lock, write_next
 from ..processes import PR_SET_CHILD_SUBREAPER, call_prctl
-from ..run_dir import CLIENT_PACK, SUPERVISOR_LOG
+from ..run_dir import CLIENT_PACK, RESTART_FOLDER, SUPERVISOR_LOG
 
 POLL_S = 0.5
 QUIET_S = 10.0  # a client that lives is heard every second, and has the lock by then
@@ -103,7 +102,8 @@ class RestartKeeper:
             self._hopeless = "this host has no Python %d.%d or newer for the restart" % PYTHON
             return
         write_next(self._dir, RESTARTING, by="host")
-        place = tempfile.mkdtemp(prefix="gpulaunch-restart-")
+        place = os.path.join(self._dir, RESTART_FOLDER)  # goes with the run, should this process be killed
+        shutil.rmtree(place, ignore_errors=True)
         try:
             unpack_files(os.path.join(self._dir, CLIENT_PACK), os.path.join(place, PACKED))
             self._run_client(python, place)

@@ -10,7 +10,7 @@ from typing import Any, Iterable, Iterator
 
 from ..files import CHUNK, read_json, write_all
 from ..protocol import encode_frame, send_header
-from ..run_dir import INTERNAL_FILES, SPEC, read_state
+from ..run_dir import INTERNAL_FILES, RESTART_FOLDER, SPEC, read_state
 from ._fetch_paths import OUTPUT, find_chosen, run_places
 from ._logs import GROWING, is_cut_at
 
@@ -82,7 +82,8 @@ def list_chosen_files(
 def list_files_below(top: str, prefix: str) -> Iterator[tuple[str, str]]:
     """Yield (name, path) of every file; symlinks are skipped, so none leads out of the directory."""
     for place, directories, names in os.walk(top):
-        directories[:] = sorted(name for name in directories if name != "__pycache__")
+        left_out = ("__pycache__", *(() if prefix or place != top else (RESTART_FOLDER,)))
+        directories[:] = sorted(name for name in directories if name not in left_out)
         for name in sorted(names):
             path = os.path.join(place, name)
             if (place != top or name not in INTERNAL_FILES or prefix) and not os.path.islink(path):
