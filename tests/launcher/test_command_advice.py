@@ -152,11 +152,11 @@ def test_a_change_that_git_wrote_is_the_launch_that_it_leaves() -> None:
         ('X=""\nwhile read -r h; do\n  echo "$h"\ndone < $X\ntorchrun a.py', "an empty name"),
         (
             "Run::Launcher\n\u251c\u2500\u2500 Inference  (GPU 0)\n\u251c\u2500\u2500 torchrun\n",
-            "name of no program",
+            "expects the name of a program",
         ),
         (
             "Description: Starts a node (p4d)\nUserData: |\n  torchrun --nproc_per_node 8 a.py\n",
-            "name of no program",
+            "expects the name of a program",
         ),
     ],
 )

@@ -1,5 +1,6 @@
 """Texts that do not decide what runs: each is refused, with the reason and the way out."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,7 @@ LAUNCH = "torchrun --nproc_per_node 2 a.py $X"
             "2 commands, 1: make fast; 2: srun ./fast",
             "choose one",
         ),
-        ("FROM python:3.12", "FROM is the name of no program", "paste it"),
+        ("FROM python:3.12", "starts with FROM, and a shell expects the name of a program", "paste it"),
         (
             f"X={'a' * 199}\n[[ $X =~ a*a*a*a*a*a*b ]] && torchrun a.py",
             "loop or condition ([[)",
@@ -207,9 +208,16 @@ LAUNCH = "torchrun --nproc_per_node 2 a.py $X"
             (text, f"has {shown}", "value")  # what is not read
             for shown, text in (
                 ("${L[@]}", 'L=(a b); if grep -q a b; then L[1]=c; fi\ntorchrun a.py "${L[@]}"'),
-                ("${L[0]}", 'L=(a b); L[1]=c\ntorchrun a.py "${L[0]}"'),
-                ("${T[k]:-1}", "declare -A T=([k]=v)\ntorchrun a.py ${T[k]:-1}"),
-                ("${#T[@]}", "declare -A T; T[k]=v\ntorchrun a.py ${#T[@]}"),
+                ("${L[0]}", 'L=(a b); L[5]=c\ntorchrun a.py "${L[0]}"'),
+                ("${L[0]}", 'L=($(ls)); L[1]=c\ntorchrun a.py "${L[0]}"'),
+                ("${T[k]:-1}", "declare -A T=([$HOSTNAME]=v)\ntorchrun a.py ${T[k]:-1}"),
+                ("${#T[@]}", "declare -A T; T[$(date)]=v\ntorchrun a.py ${#T[@]}"),
+                ("${T[a]}", "declare -A T=([a]=1); grep -q a b && T[a]=2\ntorchrun a.py ${T[a]}"),
+                ("${T[$HOSTNAME]}", "declare -A T=([a]=1)\ntorchrun a.py ${T[$HOSTNAME]}"),
+                ("${T[b]:=2}", "declare -A T=([a]=1)\ntorchrun a.py ${T[b]:=2}"),
+                ("${T[b]}", "set -u; declare -A T=([a]=1)\ntorchrun a.py ${T[b]}"),
+                ("$((T[b]))", "declare -A T=([b]=$HOSTNAME)\ntorchrun a.py $((T[b]))"),
+                ("${T[@]}", "declare -A T=([a]=1); ((T[a]++))\ntorchrun a.py ${T[@]}"),
                 ("$OPTIND", "set -- -n 4; while getopts n: o; do N=1; done\ntorchrun a.py $OPTIND"),
                 ("$o", "f() { while getopts n: o; do :; done; }\nf -n 4; torchrun a.py $o"),
                 ("$X", "v=12; [[ $v =~ ^[0-9]+$ ]] && X=1\ntorchrun a.py $X"),
@@ -264,3 +272,60 @@ def test_loops_and_functions_are_read_until_their_limits(rounds: int, length: in
         replays.count("x" * length)
     with pytest.raises(CommandRefused, match="do not end soon"):
         replays.count("x")
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "fix"),
+    [
+        (
+            "for i in 0 1 2; do python a.py --rank $i --world-size 3 --gpu $i & done; wait",
+            "starts the 3 ranks of one training itself, each with its --rank and --gpu",
+            "gpulaunch run --hosts A --gpus 3 -- torchrun a.py --world-size 3",
+        ),
+        (
+            "for i in 0 1; do CUDA_VISIBLE_DEVICES=$i python a.py --local_rank=$i & done",
+            "each with its CUDA_VISIBLE_DEVICES and --local_rank",
+            "--gpus 2 -- python -m torch.distributed.launch a.py",
+        ),
+        (
+            "RANK=0 LOCAL_RANK=0 python -m a &\nRANK=1 LOCAL_RANK=1 python -m a",
+            "each with its RANK and LOCAL_RANK",
+            "-- torchrun -m a",
+        ),
+        (
+            "ssh -p 22 b 'cd d; torchrun --node_rank 1 a.py' &\ntorchrun --node_rank 0 a.py",
+            "on several hosts by ssh",
+            "run --hosts localhost,b -- 'cd d; torchrun --node_rank 1 a.py'",
+        ),
+        (
+            "for h in a b; do sudo ssh $h torchrun --node_rank 1 a.py & done",
+            "on several hosts by ssh",
+            "run --hosts a,b -- 'torchrun --node_rank 1 a.py'",
+        ),
+        ("clush -bw n[1-2] uptime", "on hosts of its own", "leave it out, and write --hosts A,B"),
+        ("pssh -h h.txt -i torchrun a.py", "of its own", '--hosts "$(paste -sd, h.txt)" -- \'torchrun a.py'),
+        ('pssh -H "n1 n2" -i torchrun a.py', "of its own", "--hosts n1,n2 -- 'torchrun a.py'"),
+        ("pdsh -w n[1-2] torchrun a.py", "of its own", "--hosts 'n[1-2]' -- 'torchrun a.py'"),
+        ("--nproc_per_node=2 a.py", "an option: its program is missing", "write torchrun in front of it"),
+        ("--num_gpus 2 a.py", "an option: its program is missing", "write deepspeed in front of it"),
+        ("--mixed_precision fp16 a.py", "program is missing", "write accelerate launch in front of it"),
+        ("--lr 1e-3", "an option: its program is missing", "paste it from torchrun"),
+        ("torchrun --nodes=2 a.py", "has no option --nodes", "did you mean --nnodes?"),
+        ("torchrun --gpus 4 a.py", "has no option --gpus", "did you mean --nproc_per_node?"),
+        ("accelerate launch --nodes 2 a.py", "has no option --nodes", "did you mean --num_machines?"),
+        ("accelerate launch --nproc_per_node 2 a.py", "has no option", "did you mean --num_processes?"),
+        ("deepspeed --nnodes 2 a.py", "has no option --nnodes", "did you mean --num_nodes?"),
+        ("composer --nodes 2 a.py", "has no option --nodes", "leave out others"),
+        ('X = ["torchrun", "a.py"]', "gives X a list as Python has it", "the words of the list alone"),
+        ('{"cmd": "torchrun a.py --lr 1"}', "starts with {cmd:", "run --hosts A,B -- torchrun a.py --lr 1"),
+        # no ranks of one training, and no one launch
+        ("python a.py --gpu 0 &\npython a.py --gpu 1", "has 2 commands", "choose one: --launch 1"),
+        ("python a.py --rank 0 &\npython a.py --rank 2", "has 2 commands", "choose one: --launch 1"),
+        ("python a.py --rank 0 &\npython b.py --rank 1", "has 2 commands", "choose one: --launch 1"),
+        ("ssh a torchrun a.py &\ntorchrun b.py", "has 2 commands", "choose one: --launch 1"),
+    ],
+)
+def test_what_to_type_names_the_words_of_the_text(text: str, said: str, fix: str) -> None:
+    with pytest.raises(CommandRefused, match=re.escape(said)) as caught:
+        parse_line(text)
+    assert fix in caught.value.fix

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from itertools import pairwise, takewhile
 
-from launcher.engines.command_line import remedies, side_commands
+from launcher.engines.command_line import manual_starts, remedies, side_commands
 from launcher.engines.command_line.parsed_command import Environment, MissingValue
 from launcher.engines.command_line.shell.missing_values import clear_placeholders
 from launcher.engines.command_line.shell.variables import Value
@@ -271,8 +271,10 @@ def _several(found: Sequence[FoundCommand], number: int | None) -> CommandRefuse
     complete = (all(clear_placeholders(word).is_known for word in line.words) for line in found)
     said = list(zip(ranks, complete, strict=True))
     one = 1 + said.index(max(said))
-    if number is None and (fix := remedies.replace_ssh([line.words for line in found])):
+    if number is None and (fix := manual_starts.replace_ssh([line.words for line in found])):
         return CommandRefused(f"the text starts the launch on several hosts by ssh, {shown}{more}", fix)
+    if number is None and (by_hand := manual_starts.explain_ranks([line.words for line in found])):
+        return by_hand
     _refuse_blanks(found if number is None else ())
     if set(names := [posixpath.basename(line.words[0].text) for line in found]) <= set(wrappers.SCHEDULERS):
         return remedies.explain_refused_program(names[-1], found[-1].words[1:])
@@ -286,6 +288,11 @@ def _several(found: Sequence[FoundCommand], number: int | None) -> CommandRefuse
 def _refuse_blanks(found: Sequence[FoundCommand]) -> None:
     """Raise CommandRefused for `NAME = VALUE`, which a shell takes for a program and its arguments."""
     for name, equals, *value in ([word.text for word in one.words] for one in found if len(one.words) > 2):
+        if equals == "=" and name.isidentifier() and value[0][:1] in ("[", "{", "("):
+            raise CommandRefused(
+                f"the text gives {name} a list as Python has it, and a shell reads none",
+                "paste the words of the list alone, without brackets, quotes and commas",
+            )
         if equals == "=" and name.isidentifier():
             raise CommandRefused(
                 f"the text has {name} = {value[0]}, and to a shell {name} is a program",

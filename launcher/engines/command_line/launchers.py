@@ -117,15 +117,24 @@ def read_launcher(line: CommandLine, start: int) -> ParsedCommand:
     return explain_own_ranks(_record(line, "opaque", "executable", start))
 
 
+def _owner(option: str) -> str:
+    """Return the launcher that an option is of; "" for one that none has, or that may be of a script."""
+    tables = (("torchrun", TORCHRUN), ("accelerate launch", ACCELERATE), ("deepspeed", DEEPSPEED))
+    return next((name for name, table in tables if option in table.spellings()), "")
+
+
 def _refuse_no_program(name: str, args: Sequence[str]) -> None:
     """Raise CommandRefused for what no program is called, and for a shell that waits for a person."""
-    if _NO_PROGRAM.search(name):
-        raise refusals.explain_no_program(name)
     if name.startswith("-"):
+        launcher = _owner(name.partition("=")[0])
         raise CommandRefused(
             f"the line starts with {name}, an option: its program is missing",
-            "paste it from torchrun, accelerate or python on, to its end",
+            f"write {launcher} in front of it"
+            if launcher
+            else "paste it from torchrun, accelerate or python on, to its end",
         )
+    if _NO_PROGRAM.search(name):
+        raise refusals.explain_no_program(name)
     if starts_shell(name) and all(word.startswith("-") for word in args):
         raise CommandRefused(
             f"{name} would wait for a terminal on every host",

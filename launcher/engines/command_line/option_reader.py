@@ -17,6 +17,30 @@ from launcher.errors import CommandRefused
 from preflight import regex as re
 from preflight.frozen import dataclass
 
+_SAME: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
+    (
+        ("nodes", "num_nodes", "n_nodes", "nnode", "nnodes", "num_machines", "machines"),
+        ("--nnodes", "--num_machines", "--num_nodes", "--num-nodes"),
+    ),
+    (
+        (
+            *("gpus", "num_gpus", "n_gpus", "ngpus", "gpus_per_node", "devices"),
+            *("nproc", "nprocs", "np", "nproc_per_node", "num_processes"),
+        ),
+        ("--nproc_per_node", "--num_processes", "--num_gpus", "--devices", "--nproc"),
+    ),
+    (("rank", "machine_rank", "node_rank"), ("--node_rank", "--machine_rank", "--node-rank")),
+    (
+        ("port", "master_port", "main_process_port", "main_port"),
+        ("--master_port", "--main_process_port", "--main-port"),
+    ),
+    (
+        ("master", "master_addr", "main_process_ip", "master_ip", "main_address"),
+        ("--master_addr", "--main_process_ip", "--main-address"),
+    ),
+)
+"""How launchers call one thing: what people write, and the options that some of them have."""
+
 _NEGATIVE = re.compile(r"-\d+$|-\d*\.\d+$")
 _CLOSE = 1.0
 _LONGEST_OPTION = 100  # longer words are not typing errors, and their comparison takes quadratic time
@@ -147,10 +171,19 @@ def _unknown(name: str, table: Table, known: dict[str, LauncherOption]) -> Comma
     message = f"{table.owner} has no option {name}, so gpulaunch cannot say what it changes"
     if name in ("-h", "--help"):
         return CommandRefused(f"{name} asks {table.owner} for its help, and starts nothing", "leave it out")
-    close = _nearest(name, known)
+    close = _nearest_meaning(name, known)
     if close:
         return CommandRefused(message, f"did you mean {close}? Options of the script go after the script")
     return CommandRefused(message, "options of the script go after the script; leave out others")
+
+
+def _nearest_meaning(name: str, known: Mapping[str, LauncherOption]) -> str:
+    """Return what an option of another launcher is called in this one, else the spelling most like it."""
+    plain = name.strip("-").replace("-", "_")
+    options = next((options for names, options in _SAME if plain in names), None)
+    if options is None:
+        return _nearest(name, known)
+    return next((option for option in options if option in known), "")
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:

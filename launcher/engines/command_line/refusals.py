@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Sequence
 from itertools import pairwise
 
-from launcher.engines.command_line.launch_patterns import LAUNCH_LINE
+from launcher.engines.command_line.launch_patterns import LAUNCH, LAUNCH_LINE
 from launcher.engines.command_line.pages.python_text import find_noted_launch
 from launcher.engines.command_line.shell.missing_values import explain_no_values
 from launcher.engines.command_line.shell.words import Word
@@ -17,6 +17,8 @@ _WITHOUT_FILE = (
 )
 _PROGRAM = re.compile(r"torchrun|deepspeed|python[\d.]*")
 _ENDS = "the text ends with"
+_NO_NAME = "and a shell expects the name of a program"
+_LAUNCH = re.compile(rf"(?<![\w./-]){LAUNCH}(?=[ \t])[^\n\"'`|;\\]*(?:\.py|[ \t]-m[ \t])[^\n\"'`|;\\<>]*")
 LOOPS = ("for", "while", "until", "if", "case", "select", "{", "[", "[[", "test")
 _ARGUMENT = re.compile(r"^[^'#\n]*(\$(?:[1-9]|\{[1-9]\}))", re.MULTILINE)  # `$1` in quotes is awk's
 _NAME = re.compile(r"\$\{?([A-Za-z_]\w*)", re.ASCII)
@@ -72,7 +74,7 @@ def explain_empty() -> CommandRefused:
 def explain_no_program(shown: str) -> CommandRefused:
     """Return the error for a text whose first word names nothing that starts."""
     return CommandRefused(
-        f"{shown[:40]} is the name of no program, so the text is not a command",
+        f"a command of the text starts with {shown[:40]}, {_NO_NAME}",
         "paste it from torchrun, accelerate or python on, to its end",
     )
 
@@ -119,6 +121,9 @@ def add_hints(error: CommandRefused, text: str) -> CommandRefused:
         if re.search(rf"^[ \t]*#[ \t]*(?:export[ \t]+)?{name}=", text, re.MULTILINE):
             fix = f"take the # in front of {name}= out, or write the value"
             return CommandRefused(error.message, fix)
+    if error.message.endswith(_NO_NAME) and (inside := _LAUNCH.search(text)):
+        launch = " ".join(inside[0].rstrip(" \t,)]}").split())
+        return CommandRefused(error.message, f"launch what is in it: gpulaunch run --hosts A,B -- {launch}")
     if error.message == explain_settings_file().message and (launch := find_noted_launch(text)):
         fix = f"paste the launch that a comment of it has: gpulaunch run --hosts A,B -- {launch}"
         return CommandRefused(error.message, fix)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise, takewhile
 
 from launcher.engines.command_line import own_ranks
+from launcher.engines.command_line.manual_starts import is_host, replace_fan_out
 from launcher.engines.command_line.parsed_command import LauncherKind
 from launcher.engines.command_line.refusals import explain_empty
 from launcher.engines.command_line.shell.terminals import skip_options
@@ -43,7 +44,7 @@ _HANDS_OVER = re.compile(r"(?:[a-z]+ )?(?:submit|up|deploy|apply|daemon|enqueue)
 _SENTENCE = re.compile(r"[A-Z][a-z]+,?(?: [^\s-]\S*){3,40}[.:!]")
 _FOR_PERSON = ("-i", "-l", "-il", "-li", "--login")
 _EXEC_VALUES = ("-u", "--user", "-w", "--workdir", "-e", "--env", "--env-file", "--detach-keys", "-c", "-n")
-_SHOWN, _LONGEST_LAUNCH = 200, 400
+_SHOWN = 200
 _CONDITIONAL = re.compile(r" \([a-z ]+\)$")  # behind a variable that the text sets where a condition holds
 
 _VERBS = {
@@ -72,8 +73,10 @@ def format_fix(name: str, words: Sequence[Word]) -> str:
     """Return what takes the place of a program with these words, "" where its table says all."""
     texts = [word.text for word in words]
     if name == "ssh":
-        at = next((at for at, text in enumerate(texts) if _is_host(texts, at, text)), None)
+        at = next((at for at, text in enumerate(texts) if is_host(texts, at, text)), None)
         return f"leave ssh {texts[at]} out, and write --hosts {texts[at]}" if at is not None else ""
+    if name in tables.TO_HOSTS:
+        return replace_fan_out(words)
     if name in tables.REPEATERS:
         return "leave it and ssh out, and write --hosts A,B" if "ssh" in texts else ""
     if name == "sudo":
@@ -84,25 +87,6 @@ def format_fix(name: str, words: Sequence[Word]) -> str:
     if name in tables.SCHEDULERS:
         return _with_variables(name, _scheduler_fix(words), words)
     return _batch_script_fix(words) if name == "sbatch" else ""
-
-
-def replace_ssh(commands: Sequence[Sequence[Word]]) -> str:
-    """Return what takes the place of commands that all start one launch by ssh; "" for any others."""
-    hosts: dict[str, None] = {}
-    launches: list[str] = []
-    for words in commands:
-        texts = [word.text for word in words[1:]]
-        at = next((at for at, text in enumerate(texts) if _is_host(texts, at, text)), None)
-        if words[0].text != "ssh" or at is None or not words[at + 1].is_known:
-            return ""
-        hosts[texts[at]] = None
-        launches.append(" ".join(texts[at + 1 :]))
-    names = "|".join(re.escape(host.rpartition("@")[2]) for host in sorted(hosts, key=len, reverse=True))
-    alike = {re.sub(rf"(?<![\w.-])(?:{names})(?![\w.-])|\d+", "", launch) for launch in launches}
-    if len(alike) > 1:
-        return ""
-    launch = shlex.quote(launches[0]) if len(launches[0]) <= _LONGEST_LAUNCH else "LAUNCH"
-    return f"launch what one of them starts, without ssh: gpulaunch run --hosts {','.join(hosts)} -- {launch}"
 
 
 def _with_variables(program: str, fix: str, words: Sequence[Word]) -> str:
@@ -269,11 +253,6 @@ def _running_container(words: Sequence[Word]) -> str:
         return ""
     at = skip_options(texts, 1, _EXEC_VALUES.__contains__)
     return texts[at] if at < len(texts) and re.fullmatch(r"[\w.-]+", texts[at]) else ""
-
-
-def _is_host(texts: Sequence[str], at: int, text: str) -> bool:
-    is_value = at > 0 and re.fullmatch(r"-[a-zA-Z]*[bceFiIJlLmoOpRSwWD]", texts[at - 1]) is not None
-    return not text.startswith("-") and not is_value and re.fullmatch(r"[\w.@:-]+", text) is not None
 
 
 def _batch_script_fix(words: Sequence[Word]) -> str:

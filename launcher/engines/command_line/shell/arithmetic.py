@@ -4,11 +4,13 @@ import ast
 import operator
 from collections.abc import Callable, Iterator
 
-from launcher.engines.command_line.shell.variables import Values, are_decided, get_args, get_argument
+from launcher.engines.command_line.shell.associative_arrays import get_elements, is_associative
+from launcher.engines.command_line.shell.variables import Value, Values, are_decided, get_args, get_argument
 from launcher.engines.command_line.shell.words import Word
 from preflight import regex as re
 
 _OPERAND = re.compile(r"\$?\{?([A-Za-z_]\w*)\}?|\$\{?([1-9]\d{0,3})\}?", re.ASCII)
+_ELEMENT = re.compile(r"\$?\{?\b([A-Za-z_]\w*)\[([^\[\]]{1,60})\]\}?", re.ASCII)
 _ARITHMETIC = re.compile(r"(?!.*(?:<<|>>))(?:[\d\s+*/%()<>=!?:-]|&&|\|\|){1,120}", re.ASCII | re.DOTALL)
 """Without bits and shifts, which no launch script has."""
 
@@ -59,8 +61,9 @@ def evaluate_arithmetic(text: str, values: Values) -> int | None:
         value = get_argument(given or (), int(match[2])) if is_argument else values.get(match[1])
         return f"({value})" if isinstance(value, str) and _ARITHMETIC.fullmatch(value.strip()) else "\0"
 
+    text = _ELEMENT.sub(lambda match: _element(match[1], match[2], values), text[:400])
     count = str(len(given or ())) if are_decided(given or ()) else "\0"
-    filled = _OPERAND.sub(number, text[:400].replace('"', "").replace("$#", count)).strip()
+    filled = _OPERAND.sub(number, text.replace('"', "").replace("$#", count)).strip()
     if not _ARITHMETIC.fullmatch(filled):
         return None
     filled = _with_choice(filled).replace("&&", " and ").replace("||", " or ")
@@ -70,6 +73,25 @@ def evaluate_arithmetic(text: str, values: Values) -> int | None:
         return None if _binds_otherwise(filled, tree) else _computed(tree.body)
     except (SyntaxError, ValueError, ZeroDivisionError, OverflowError):
         return None
+
+
+def _element(name: str, key: str, values: Values) -> str:
+    """Return `NAME[KEY]` of an array as a number; a mark that no expression has without one."""
+    value, word = values.get(name), None
+    if is_associative(name, values):
+        key = re.sub(r"\$\{?(\w+)\}?", lambda found: _text(values.get(found[1])), key.strip("\"'"))
+        word = (get_elements(name, values) or {}).get(key)
+    elif isinstance(value, tuple):
+        number = evaluate_arithmetic(key, values)
+        is_within = number is not None and -len(value) <= number < len(value)
+        word = value[number] if number is not None and is_within else None
+        word = None if any(one.is_split for one in value) else word
+    is_number = word is not None and word.is_known and _ARITHMETIC.fullmatch(word.text.strip())
+    return f"({word.text})" if word is not None and is_number else "\0"
+
+
+def _text(value: Value | None) -> str:
+    return value if isinstance(value, str) else "\0"
 
 
 def read_assignment(text: str, values: Values) -> tuple[str, int | None]:

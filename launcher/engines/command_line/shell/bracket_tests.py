@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from launcher.engines.command_line.shell.arithmetic import evaluate_arithmetic
+from launcher.engines.command_line.shell.associative_arrays import get_elements
 from launcher.engines.command_line.shell.variables import Values, Variables
 from launcher.engines.command_line.shell.words import Word
 from preflight import regex as re
@@ -131,6 +132,10 @@ class _Test:
     def _asked(self, operator: str, word: Word) -> Answer:
         if operator == "-v":
             known = expand_tested(word, self.values)
+            name, bracket, key = (known or "").partition("[")
+            elements = get_elements(name, self.values) if bracket else None
+            if elements is not None:
+                return key.removesuffix("]") in elements
             return None if not known or known not in self.values else True
         text = _text(word, self.values, is_asked=operator in ("-z", "-n"))
         if operator in ("-z", "-n"):

@@ -17,7 +17,7 @@ from launcher.engines.command_line.shell.doubts import define_functions, forget_
 from launcher.engines.command_line.shell.replay_limits import Replays
 from launcher.engines.command_line.shell.state import ShellState, Surroundings
 from launcher.engines.command_line.shell.subshells import ENDS, Subshells, is_subshell, may_have_subshell
-from launcher.engines.command_line.shell.terminals import SENTENCE, extract_typed
+from launcher.engines.command_line.shell.terminals import SENTENCE, extract_locked, extract_typed
 from launcher.engines.command_line.shell.tokens import ShellTokens
 from launcher.engines.command_line.shell.variables import get_args
 from launcher.engines.command_line.shell.words import ASSIGNMENT, Word, is_assignment
@@ -198,6 +198,8 @@ class CommandReader:
         lacking = " ".join(part for word in words for part in word.unresolved)
         if name == "eval" and len(words) > 1 and not re.search(r"[$`<]", lacking):
             text, said = " ".join(word.text for word in words[1:]), _TEXT_OF_EVAL
+        if text is None and (text := extract_locked(words)) is not None:
+            said = TRANSPARENT["flock"].partition(": ")[2]
         if text is not None:
             shell.dropped.append(f"{name}: {said}")
             return self._replay(self.replays.clean(text), shell.blocks.kind, is_certain=runs is True)

@@ -71,13 +71,19 @@ def list_left_open(text: str) -> tuple[str, ...]:
 def list_variable_like(args: Sequence[Word]) -> Iterator[str]:
     """Yield values of arguments that may be left to their reader: `--data DATA_DIR`, which no value follows.
 
-    `OUTPUT_DIR out` sets a key of a configuration (yacs). A template may fill in others: `"{{ name }}"`.
+    One with the name of its option is what a help shows: `--config CONFIG`. `OUTPUT_DIR out` sets a
+    key of a configuration (yacs). A template may fill in others: `"{{ name }}"`.
     """
     before = ""
     for word, following in zip_longest(args, args[1:]):
         value = word.text.partition("=")[2] or word.text
         is_last = following is None or following.text.startswith("-") or _BY_NAME.fullmatch(following.text)
-        if word.is_known and is_last and _BY_NAME.fullmatch(value.strip("/")) and not _OF_NAME.match(before):
+        option = word.text.partition("=")[0] if value != word.text else before
+        is_own_name = len(value) > 2 and f"--{value.lower()}" == option.replace("-", "_").replace(
+            "__", "--", 1
+        )
+        is_by_name = is_own_name or (is_last and _BY_NAME.fullmatch(value.strip("/")))
+        if word.is_known and is_by_name and value.isupper() and not _OF_NAME.match(before):
             yield value
         of_template = _OF_TEMPLATE.search(f"{before} {word.text.partition('=')[0]}")
         if word.is_known and _TEMPLATE.fullmatch(value) and not of_template:

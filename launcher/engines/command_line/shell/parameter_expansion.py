@@ -4,6 +4,7 @@ import fnmatch
 from collections.abc import Callable
 
 from launcher.engines.command_line.shell.arithmetic import evaluate_arithmetic
+from launcher.engines.command_line.shell.associative_arrays import get_elements, is_associative
 from launcher.engines.command_line.shell.bracket_tests import OF_SHELL
 from launcher.engines.command_line.shell.variables import (
     DEEPEST,
@@ -89,6 +90,8 @@ def expand_parameter(inner: str, place: WrittenPart) -> Expansion:
         return place.as_unresolved() if found is None else found
     if match["name"] not in values and OF_SHELL.fullmatch(match["name"]):
         return place.as_unresolved()
+    if is_associative(match["name"], values) and match["index"]:
+        return _of_associative(match, place)
     if match["index"] or match["name"] in ("@", "*"):
         return _element(match, place, given or ())
     return _parameter(match, place, given)
@@ -145,11 +148,7 @@ def _element(match: re.Match[str], place: WrittenPart, given: tuple[Word, ...]) 
             else place.as_unresolved()
         )
     if isinstance(value, tuple) and index in "@*":
-        mark, own = (match["mark"] or "")[-1:], f"${{{match['name']}[@]}}"
-        if (value and mark == "+" and (match["word"] or "").strip('"') != own) or (not value and mark == "-"):
-            return _defaulted(match, "set" if value else None, "", place)
-        has_quotes = mark == "+" and (match["word"] or "")[:1] == '"'
-        return Expansion(place.end, words=value, is_joined=index == "*", has_quotes=has_quotes)
+        return _listed(match, value, index, place)
     if index in "@*":
         return place.as_unresolved()
     if isinstance(value, tuple):
@@ -162,11 +161,38 @@ def _element(match: re.Match[str], place: WrittenPart, given: tuple[Word, ...]) 
         chosen = value[number:][:1]
         if not chosen and not all(word.is_known for word in value):
             return place.as_unresolved()  # the output of a command may be several words
-        found: Value | None = chosen[0].value if chosen else ""
-        return _defaulted(match, found if chosen or match["mark"] else "", match["name"], place)
+        found: Value | None = chosen[0].value if chosen else None if match["mark"] else ""
+        return _defaulted(match, found, match["name"], place)
     if isinstance(value, str) and index == "0":
         return Expansion(place.end, text=value)
     return _defaulted(match, None, "", place) if value is None else place.as_unresolved()
+
+
+def _listed(match: re.Match[str], words: tuple[Word, ...], index: str, place: WrittenPart) -> Expansion:
+    """Return what `${ARRAY[@]}` of these words stands for, and `${ARRAY[@]:-default}`."""
+    mark, own = (match["mark"] or "")[-1:], f"${{{match['name']}[@]}}"
+    is_set = bool(words) and not (words == (Word(""),) and (match["mark"] or "").startswith(":"))
+    if (is_set and mark == "+" and (match["word"] or "").strip('"') != own) or (not is_set and mark == "-"):
+        return _defaulted(match, "set" if is_set else None, "", place)
+    has_quotes = mark == "+" and (match["word"] or "")[:1] == '"'
+    return Expansion(place.end, words=words, is_joined=index == "*", has_quotes=has_quotes)
+
+
+def _of_associative(match: re.Match[str], place: WrittenPart) -> Expansion:
+    """Return what `${NAME[KEY]}`, `${NAME[@]}` or `${!NAME[@]}` of an associative array stands for."""
+    elements, index, mark = get_elements(match["name"], place.values), match["index"], match["mark"] or ""
+    if elements is None:
+        return place.as_unresolved()
+    if index in "@*":
+        words = tuple(map(Word, elements)) if match["pointer"] else tuple(elements.values())
+        return _listed(match, words, index, place)
+    key, lacking = join_tokens(place.split(index, place.depth + 1))
+    found = elements.get(key)
+    is_strict = isinstance(place.values, Variables) and place.values.is_strict
+    if lacking or match["pointer"] or (found is None and (mark.endswith("=") or (is_strict and not mark))):
+        return place.as_unresolved()
+    value = "" if found is None and not mark else None if found is None else found.value
+    return _defaulted(match, value, "", place)
 
 
 def _defaulted(match: re.Match[str], value: Value | None, name: str, place: WrittenPart) -> Expansion:
@@ -240,6 +266,8 @@ def _changed(match: re.Match[str], base: Expansion, place: WrittenPart) -> Expan
     is_joined = subject.endswith(("*", "[*]"))
     if mark == ":" and base.text is None:
         if not are_decided(words) or split_before(words, len(words)):
+            return None
+        if is_associative(subject.partition("[")[0], place.values):  # of no order that bash promises
             return None
         chosen = _chosen(words, _numbers(word, place), is_given=subject in ("@", "*"))
         return None if chosen is None else Expansion(place.end, words=chosen, is_joined=is_joined)

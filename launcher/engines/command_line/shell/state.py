@@ -8,6 +8,13 @@ from dataclasses import replace
 from launcher.engines.command_line import refusals, side_commands
 from launcher.engines.command_line.parsed_command import Environment, MissingValue
 from launcher.engines.command_line.shell.arithmetic import assign_number, list_assigned, read_assignment
+from launcher.engines.command_line.shell.array_assignments import (
+    assign_array,
+    assign_element,
+    declares_associative,
+    unset_element,
+)
+from launcher.engines.command_line.shell.associative_arrays import MARK, is_associative
 from launcher.engines.command_line.shell.blocks import Block, ShellBlocks
 from launcher.engines.command_line.shell.bracket_tests import Files
 from launcher.engines.command_line.shell.missing_values import list_left_open
@@ -33,7 +40,6 @@ from launcher.errors import CommandRefused
 from preflight import regex as re
 from preflight.frozen import dataclass
 
-_PAIR = re.compile(r"\[[^\[\]]{1,100}\]=")  # of a table, whose elements are not read
 FLAGS = re.compile(r"-[a-zA-Z]+")
 LOCAL = ("local", "declare", "typeset")
 READERS = ("read", "mapfile", "readarray")
@@ -146,6 +152,8 @@ class ShellState:
         if re.fullmatch(r"[A-Za-z_]\w*", name):
             shown = f"${name} ({why})"
             self.values[name] = Word(shown, (shown,))
+            if is_associative(name, self.values):
+                self.values[name + MARK] = self.values[name]
             if is_exported or self.exports_all or name in self.exports:
                 self.exports[name] = Word(shown, (shown,))
 
@@ -199,8 +207,11 @@ class ShellState:
         if launcher := side_commands.find_launcher(rest):
             raise refusals.explain_declared_launch(name, launcher)
         flags = "".join(word.text for word in rest if name in LOCAL and FLAGS.fullmatch(word.text))
-        if name in LOCAL and self.locals and "g" not in flags:
+        is_local = name in LOCAL and bool(self.locals) and "g" not in flags
+        if is_local:
             self.hide(rest)
+        if name != "export" and declares_associative(rest):
+            self._declare_associative(rest, is_local=is_local)
         if not {*"nul"}.isdisjoint(flags):
             self.refer(f"{name} {flags}", rest)
             return
@@ -212,6 +223,15 @@ class ShellState:
         if (name == "export" and rest[:1] == (Word("-n"),)) or rest[:1] == (Word("+x"),):
             for word in rest[1:]:
                 self._unexport(word.text.partition("=")[0])
+
+    def _declare_associative(self, words: tuple[Word, ...], *, is_local: bool) -> None:
+        """Take the names of `declare -A NAME`; one that is such an array already keeps its elements."""
+        for name in (word.text for word in words if word.text.isidentifier()):
+            held = () if is_local else self.values.get(name + MARK, ())
+            if is_local:
+                self.hide((Word(name),), MARK)
+            self.forget(name, is_exported=False, why="an associative array")
+            self.values[name + MARK] = held
 
     def refer(self, name: str, words: tuple[Word, ...]) -> None:
         """Take the names of `declare -n NAME=OTHER`, either of which sets both: their values are unknown.
@@ -295,9 +315,10 @@ class ShellState:
     def _unset(self, names: list[str]) -> None:
         self.unset += [name for name in names if "[" not in name]
         for name in names:
-            array, bracket, _ = name.partition("[")
-            if bracket and isinstance(self.values.get(array), tuple):
-                self.forget(array, is_exported=False, why="without an element")
+            if "[" in name:
+                self._forget_where(unset_element(self.values, name), name)
+                continue
+            self.values.pop(name + MARK, None)
             if isinstance(self.values.pop(name, None), tuple):
                 self.values[name] = ()
             self._unexport(name)
@@ -317,20 +338,14 @@ class ShellState:
                     why = f"set in (({word.text}))" if is_certain else "set in a condition"
                     self.forget(one, is_exported=False, why=why)
 
-    def assign_array(self, name: str, words: tuple[Word, ...]) -> None:
-        """Take `NAME=(WORDS)`, `NAME+=(WORDS)` and `NAME=([KEY]=VALUE ...)`."""
-        name, is_added = name.rstrip("+="), name.endswith("+=")
-        if any(_PAIR.match(word.text) for word in words):
-            self.forget(name, is_exported=False, why="a table")
-            return
-        is_set = name in self.values
-        words = tuple(word for word in words if is_set or word.unresolved != (f"${{{name}[@]}}",))
-        before = list_elements(name, self.values) if is_added else ()
-        shown = f"${name} (set in a condition)"
-        if self.blocks.runs is False:
-            self.values.setdefault(name, ())
-        else:
-            self.values[name] = (*before, *(words if self.blocks.runs else (Word(shown, (shown,)),)))
+    def assign_array(self, target: str, words: tuple[Word, ...]) -> None:
+        """Take `NAME=(WORDS)`, `NAME+=(WORDS)` and `NAME=([KEY]=WORD)`; `target` is the name and its mark."""
+        why = assign_array(self.values, target, words, self.blocks.runs)
+        self._forget_where(why, target.rstrip("+="))
+
+    def _forget_where(self, why: str, name: str) -> None:
+        if why:
+            self.forget(name, is_exported=False, why=why)
 
     def _assign(self, words: tuple[Word, ...], *, is_exported: bool) -> None:
         of_all = is_exported or self.exports_all
@@ -339,7 +354,7 @@ class ShellState:
             if word.text.startswith("-") or (is_exported and self.export_file(word)):
                 continue
             if ELEMENT.match(word.text):
-                self.forget(word.text, is_exported=False, why="a table")
+                self._forget_where(assign_element(self.values, word), word.text)
             else:
                 self._assign_variable(word, is_exported=is_exported)
 

@@ -69,6 +69,13 @@ def extract_typed(words: Sequence[Word]) -> str | None:
     return texts[terminal.start] if is_sent and terminal.end == terminal.start + 1 else None
 
 
+def extract_locked(words: Sequence[Word]) -> str | None:
+    """Return the text that `flock FILE -c TEXT` gives a shell of its own; None for any other command."""
+    texts = [word.text for word in words]
+    at = next((at for at, text in enumerate(texts) if text in ("-c", "--command")), len(texts))
+    return f"({texts[at + 1]}\n)" if texts[0] == "flock" and at + 1 < len(texts) else None
+
+
 def skip_options(texts: Sequence[str], at: int, has_value: Callable[[str], object]) -> int:
     """Return where the options of a command end; `has_value`: whether the next word is the value of one."""
     while at < len(texts) and texts[at].startswith("-"):

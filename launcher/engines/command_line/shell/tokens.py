@@ -50,7 +50,8 @@ _HAS_BRACES = re.compile(r"[^\s;&|()<>{}]*(?:\$\{[^{}\s]*\}[^\s;&|()<>{}]*)*\{[^
 _BRACES = re.compile(r"\{[^{}\s'\"]{0,200}(?:,|\.\.)[^{}\s'\"]{0,200}\}")
 _OPERATOR = re.compile(r"&&|\|\||\|&|&>>|&>|;;&?|;&|<<[<-]?|\d{0,3}(?:>[>|]|>&[\d-]?|[<>])|[;&|()\n]")
 _PLAIN = re.compile(r"[\w=:./,+@%-]+|\$(?=\")", re.ASCII)  # `$"TEXT"` is translated
-_ASSIGNED = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
+_ASSIGNED = re.compile(r"[A-Za-z_]\w*(?:\[[^\[\]=\s]{1,100}\])?\+?=", re.ASCII)
+_PAIR = re.compile(r"\[[^\[\]]{1,100}\]\+?=")
 _ELLIPSIS = re.compile(r"(?:[^\s=]*=)?(?:\.{3,}|\u2026)|\[(?:--?[a-z][\w-]*|(?i:options|args|arguments))\]")
 _ARITHMETIC = re.compile(r"\(\((?P<inner>(?:[^()\n]|\([^()\n]*\))*)\)\)")
 _PROCESS = re.compile(r"[<>]\((?!\()")
@@ -336,7 +337,8 @@ class _WordReader:
         self.empty = (self.at, found.end) if is_none and not (found.open or found.unresolved) else (0, 0)
         self.at = found.end
         self.is_count = self.is_count or found.is_count
-        is_assigned = self.assigns and _ASSIGNED.match(self.current or "") is not None
+        pair = _PAIR if self.in_array else _ASSIGNED if self.assigns else None
+        is_assigned = pair is not None and pair.match(self.current or "") is not None
         self.is_split |= bool(found.unresolved or found.open) and not (is_quoted or is_assigned)
         if found.unresolved:
             self._add_unresolved(found.unresolved)

@@ -12,7 +12,7 @@ _CONTAINER = (
     "starts a container of its own, in which gpulaunch can verify no rank",
     "leave it out, and name the container of each host in hosts.yaml (via:)",
 )
-_TO_HOSTS = ("pdsh", "pssh", "parallel-ssh", "clush", "mussh", "dsh", "ds_ssh")
+TO_HOSTS = ("pdsh", "pssh", "parallel-ssh", "clush", "mussh", "dsh", "ds_ssh")
 _HOSTS = ("would start the command on hosts of its own", "leave it out, and write --hosts A,B")
 REPEATERS = ("parallel", "xargs", "rush")
 _REPEATS = (
@@ -163,7 +163,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     **dict.fromkeys(as_names("cmd cmd.exe pwsh powershell powershell.exe"), _OF_WINDOWS),
     **dict.fromkeys(("dotenv", "direnv", "doppler", "infisical"), _VARIABLES),
     **dict.fromkeys(CONTAINERS, (f"it {_CONTAINER[0]}", _CONTAINER[1])),
-    **dict.fromkeys(_TO_HOSTS, (f"it {_HOSTS[0]}", _HOSTS[1])),
+    **dict.fromkeys(TO_HOSTS, (f"it {_HOSTS[0]}", _HOSTS[1])),
     **dict.fromkeys(REPEATERS, (f"it {_REPEATS[0]}", _REPEATS[1])),
     **dict.fromkeys(SCHEDULERS, (f"it {SCHEDULER[0]}", SCHEDULER[1])),
     **{name: (f"it {_PROFILER[0]}", _PROFILER[1].format(name=name)) for name in _PROFILERS},
