@@ -109,7 +109,7 @@ def make_candidate(
         "likely" if (soft or row.broad) and depth is CausalDepth.ROOT else _CONFIDENCE[depth]
     )
     numbers = {line.order for line in lines}
-    chain = next((chain for chain in chains if any(each.line.order in numbers for each in chain)), ())
+    chain = next((chain for chain in chains if any(map(numbers.__contains__, _places(chain)))), ())
     cause = Cause(
         code=row.code,
         slug=row.slug,
@@ -196,6 +196,14 @@ def add_module_advice(cause: Cause, files: Sequence[str], own: Collection[str] =
     return replace(
         cause, cause=advice.cause or cause.cause, fix=advice.fix or cause.fix, command=advice.command
     )
+
+
+def _places(chain: Sequence[ParsedException]) -> Iterable[int]:
+    """Yield the places of the messages of a chain of exceptions, and of what is said below them."""
+    for each in chain:
+        yield each.line.order
+        if each.below:
+            yield each.line.order + 1
 
 
 def place_of(chain: Sequence[ParsedException]) -> str:

@@ -17,6 +17,7 @@ from preflight.diagnosis.quoted_text import is_shown_text
 from preflight.diagnosis.repeated_statuses import add_last_errors, refine_assertions, refine_statuses
 from preflight.diagnosis.replacements import says_instead
 from preflight.diagnosis.result import USER_CODE
+from preflight.diagnosis.run_ends import SIDE_PROGRAM, SOME_BEHIND
 from preflight.diagnosis.run_progress import FULL_BAR, RunProgress
 from preflight.diagnosis.run_starts import FIRST_FAILURE
 from preflight.diagnosis.signature_matcher import SignatureHit, find_first_match, is_harmless
@@ -46,9 +47,8 @@ _STUCK, _UNSTUCK = "may be stuck", "Thread is unstuck"
 _ABSENT = re.compile(r"\bExecution of replica \d+ failed: ")
 _TRIED_AGAIN = frozenset({"rendezvous-timeout", "nccl-network", "ssh-access", "local-server"})
 _UNSTARTED = frozenset({"S44", "S110", "S111", "S113"})
-_SIDE_PROGRAM = re.compile(r"(?:^|: )(?:nvidia-smi|rocm-smi|git): (?:command )?not found")
 _NO_MODULE = re.compile(
-    rf"Lmod has detected the following error|.{{0,40}}Unable to locate a modulefile|.{{0,300}}?{_SIDE_PROGRAM.pattern}"
+    rf"Lmod has detected the following error|.{{0,40}}Unable to locate a modulefile|.{{0,300}}?{SIDE_PROGRAM.pattern}"
 )
 _GATED, _REFUSED, _NO_GPU, _SOME_STATUS, _ASKED = "S80", "S81", "S37", "S33", "S138"
 # Messages of kernels, GPU code and libraries that no exception carries.
@@ -221,10 +221,9 @@ def _not_overtaken(
 def _not_continued(hits: Sequence[SignatureHit], course: RunProgress) -> list[SignatureHit]:
     """Return the hits without those behind which the run continued, or that have another reason.
 
-    Left out are NCCL's warnings behind which the same process continues with the network that it chose; a
-    thread that waited in XLA's rendezvous until the others came, or for one that had failed; what kept a job
-    from its start where the job then made steps; what stopped ranks that were done; a parser's arguments that
-    the shell took for a command.
+    Left out are NCCL's warnings behind which its process continues with the network that it chose; a thread
+    that waited in XLA's rendezvous for others that came or had failed; what kept a job from a start that it
+    made; what stopped ranks that were done; a parser's arguments that the shell took for a command.
     """
     lines = course.lines
     hits = [hit for hit in hits if hit.row.code not in _UNSTARTED or not course.has_stepped(hit.line)]
@@ -232,7 +231,7 @@ def _not_continued(hits: Sequence[SignatureHit], course: RunProgress) -> list[Si
     absent = [hit.line.order for hit in hits if _NO_MODULE.match(hit.line.text)]
     if absent and (not course.failing or course.failing[-1].order <= absent[-1]):
         behind = [line.text for line in lines[absent[-1] + 1 :] if line.text.strip()]
-        aside = _SIDE_PROGRAM.search(lines[absent[-1]].text) is not None and len(behind) >= _SHORT_END
+        aside = SIDE_PROGRAM.search(lines[absent[-1]].text) is not None and len(behind) >= SOME_BEHIND
         worked = aside or any(map(FULL_BAR.search, behind))  # a program, without it
         hits = [hit for hit in hits if not (worked and hit.line.order in absent)]
     if any(hit.row.code == "S113" and re.search(TAKEN_FOR_A_COMMAND, hit.line.text) for hit in hits):
@@ -338,8 +337,10 @@ def _by_code(
         if hit.line not in lines[-2:]:  # several readings of one line
             lines.append(hit.line)
         found[hit.row.code, depth] = (hit.row if row.broad else row, depth, lines)
-    codes = {row.code for row, depth, _ in found.values() if depth < CausalDepth.VICTIM}
-    return [each for each in found.values() if each[1] is each[0].depth or each[0].code not in codes]
+    heads = {key for key in found if key[1] is CausalDepth.GENERAL and (key[0], CausalDepth.ROOT) in found}
+    rows = [each for key, each in found.items() if key not in heads]  # beside the reason that they announce
+    codes = {row.code for row, depth, _ in rows if depth < CausalDepth.VICTIM}
+    return [each for each in rows if each[1] is each[0].depth or each[0].code not in codes]
 
 
 def _other_failures(failing: Sequence[Line]) -> frozenset[int]:

@@ -52,6 +52,9 @@ _REFUSED_ARGUMENT = re.compile(r"^(?:\w+\.)*__init__\(\) got an unexpected keywo
 _RAISED_IN: tuple[tuple[str, frozenset[str], re.Pattern[str]], ...] = (
     ("S85", frozenset({"RuntimeError"}), re.compile(_READS_MODELS.pattern + r"(?!.*:\w*(?:save|write|flatten))")),
     ("S88", frozenset({"KeyError"}), re.compile(r"/torch/distributed/(?:_shard/)?checkpoint/\w*planner\w*\.py:\w*load")),
+    ("S84", frozenset({"AssertionError"}), re.compile(r"/torch/distributed/checkpoint/state_dict_loader\.py:local_step$")),
+    ("S88", frozenset({"KeyError"}), re.compile(r"/megatron/(?:\w+/)*checkpointing\.py:\w*load\w*$")),
+    ("S31", frozenset({"IndexError"}), re.compile(r"/(?:pytorch_lightning|lightning(?:_fabric)?)/[\w./]{1,120}:root_device$")),
     ("S88", frozenset({"CheckpointException"}), re.compile(r"/torch/distributed/(?:_shard/)?checkpoint/(?!.*:\w*(?:save|write|init))")),
     ("S85", frozenset({"RuntimeError", "ValueError", "KeyError"}), re.compile(r"/torch/distributed/(?:_shard/)?checkpoint/(?!.*:\w*(?:save|write|init))")),
     ("S87", frozenset({"KeyError"}), re.compile(r"/transformers/models/auto/")),
@@ -122,7 +125,7 @@ _ANOTHER_THING: tuple[tuple[frozenset[str], re.Pattern[str], str], ...] = (
     (frozenset({"S57", "S138"}), re.compile(r"/multiprocessing/(?:connection\.py:(?!(?:Socket)?Client\b)|managers\.py:(?!connect\b)|(?:resource_sharer|reductions?|popen_\w+)\.py)"), "S97"),
     (frozenset({"S37"}), re.compile(r"^(?:[A-Za-z]:|/Users)/(?s:.*)have NCCL built in"), "S102"),
     (frozenset({"S89"}), re.compile(r"-packages/[^\n]{1,300}\.py:<module>\n(?:[^\n]{1,300}/__init__\.py:__getattr__\n)?module '[\w.]{1,120}' has no attribute '"), "S104"),
-    (frozenset({"S52"}), re.compile(r"^(?!(?s:.*)torch/distributed/)(?s:.*)\bwait timeout after \d+ms, keys:"), "S54"),
+    (frozenset({"S49", "S52"}), re.compile(r"^(?!(?s:.*)torch/distributed/)(?s:.*)\bwait timeout after \d+ms, keys:"), "S54"),
     (frozenset({"S92"}), re.compile(r"/subprocess\.py:_execute_child\n.*No such file or directory: '[^/']+'"), "S110"),
 )  # fmt: skip
 

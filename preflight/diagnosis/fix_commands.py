@@ -28,7 +28,7 @@ _PORT = re.compile(
     r"port[`'\": =]+(\d{2,5})\b|\]?:(\d{4,5})\b(?=.{0,40}(?:in use|EADDR|errno))|[Pp]ort `?(\d{2,5})|address \('[^']*', (\d{2,5})"
 )
 _REPO = re.compile(
-    r"huggingface\.co/(?:api/)?(?:models/)?((?!(?:api|models|datasets|spaces|docs|settings)/)[\w.-]+(?:(?=/(?:resolve|revision)/)|/(?!(?:resolve|revision)/)[\w.-]*\w))|model ([\w.-]+/[\w.-]+) is restricted"
+    r"huggingface\.co/(?:api/)?(?:models/)?((?!(?:api|models|datasets|spaces|docs|settings)/)[\w.-]+(?:(?=/(?:resolve|revision)/)|/(?!(?:resolve|revision)/)[\w.-]*\w))|model ([\w.-]+/[\w.-]+) is restricted|looks like ([\w.-]+/[\w.-]+) is not the path to a directory"
 )
 _NEW_NUMPY = re.compile(
     r"_ARRAY_API|NumPy 1\.x|Numpy is not available|removed in the NumPy 2|version of numpy is 0x2"

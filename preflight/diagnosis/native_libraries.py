@@ -25,6 +25,10 @@ _OLD_LIBRARY = re.compile(
 )
 
 
+# Python itself as a library, which lies beside the interpreter that an extension was built with.
+_PYTHON = re.compile(r"(libpython3[\w.]*\.so[.\d]*): cannot open shared object")
+
+
 @dataclass(frozen=True, slots=True)
 class ModuleAdvice:
     """What is said of one missing module; an empty text leaves what the row says."""
@@ -43,6 +47,12 @@ def find_library_advice(text: str) -> ModuleAdvice:
             "copy or install it again, for this processor and distribution, with free space where it lies; a file system that is mounted noexec"
             " maps none (TMPDIR, and the caches of just-in-time builds, must lie elsewhere)",
             f"file {quote_path(damaged[1])}; findmnt -T {quote_path(damaged[1])}",
+        )
+    if python := _PYTHON.search(text):
+        return ModuleAdvice(
+            f"an extension was built against Python as a library, and {python[1]} is not where the loader looks",
+            "let the loader find the lib directory of the environment whose Python has that version; where it has none, an environment of that version",
+            'export LD_LIBRARY_PATH="$CONDA_PREFIX/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"',
         )
     if absent:
         name = absent[1].replace("\\", "/").rpartition("/")[2]
@@ -102,7 +112,7 @@ def _of_old_library(kind: str, version: str, file: str, needed_by: str) -> Modul
     return ModuleAdvice(
         f"the libstdc++ that Python loaded ({file}) lacks {version}, for which {name} was built",
         "let the environment's own libstdc++ be found before the system's; where it is older itself, install a newer one into the environment",
-        'export LD_LIBRARY_PATH="$CONDA_PREFIX/lib"'
+        'export LD_LIBRARY_PATH="$CONDA_PREFIX/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"'
         if system
         else "conda install -c conda-forge libstdcxx-ng",
     )

@@ -13,7 +13,7 @@ FAILED = AnyOf(
     rf"{DEATHS_IN_WORDS}|{NOT_FOUND_IN_WORDS}|Traceback \(most recent call last\)|^\S+ FAILED$|FAILED \(exitcode|exitcode\s*:\s*-?[1-9]|core dumped"
     r"|^(?:Root Cause|Failures:|Root Cause \(first)|^[`*]{0,3}(?:\w+\.)*(?:\w{2,}Error|\w*Exception): (?![-+\d.naif%\s]+$)\S|^(?:\w+\.)+\w+(?:Error|Exception)$|^(?:\w+\.)+Error: \S|^Exception in background worker \d|^\W?thread '[^']{1,80}' (?:\(\d+\) )?panicked at |^==== backtrace \(tid:"
     r"|exits with return code = -?[1-9]|Exited with exit code [1-9]|returned non-zero exit status|^The command '.+' returned a non-zero code|terminate called"
-    r"|(?<!│ )\b[Ee]xit(?:ed)?(?: with)?(?: a)?(?: non-?zero)?(?: return| status| exit)? (?:code|status)(?: of)?:? -?[1-9]|died with <Signals|^Killed\b(?! (?!by )[a-z\d]| by signal (?:1|2|15)\b)|\bKilled$|\bsignal: (?:killed|aborted)\b|Marking task as (?:FAILED|UP_FOR_RETRY)\b|\b(?:FAILED|COMPLETED) +[1-9]\d*:[01]$|Normal termination \(return value [1-9]|\(pid \d+\)\] Task failed\.$|^[\d .:-]{10,40}(?:[Ww]orkflow|[Pp]ipeline) failed\.$|: line \d+: +\d+ (?:Hangup {2,}|(?:Killed|Aborted|Bus error) .{0,200}\b(?:python|torchrun|accelerate|deepspeed|mpirun|srun)\b)|Segmentation fault|Floating point exception ?\(core|^Aborted\b(?!!)|^Bus error|\bSIG(?:KILL|SEGV|ABRT|BUS|HUP)\b"
+    r"|(?<!│ )\b[Ee]xit(?:ed)?(?: with)?(?: a)?(?: non-?zero)?(?: return| status| exit)? (?:code|status)(?: of)?:? -?[1-9]|died with <Signals|^Killed\b(?! (?!by )[a-z\d]| by signal (?:1|2|15)\b)|\bKilled$|\bsignal: (?:killed|aborted)\b|Marking task as (?:FAILED|UP_FOR_RETRY)\b|\bFinished in state (?:Failed|Crashed)\(|\b(?:FAILED|COMPLETED) +[1-9]\d*:[01]$|Normal termination \(return value [1-9]|\(pid \d+\)\] Task failed\.$|^[\d .:-]{10,40}(?:[Ww]orkflow|[Pp]ipeline) failed\.$|: line \d+: +\d+ (?:Hangup {2,}|(?:Killed|Aborted|Bus error) .{0,200}\b(?:python|torchrun|accelerate|deepspeed|mpirun|srun)\b)|Segmentation fault|Floating point exception ?\(core|^Aborted\b(?!!)|^Bus error|\bSIG(?:KILL|SEGV|ABRT|BUS|HUP)\b"
     r"|Fatal Python error|INTERNAL ASSERT FAILED|[Dd]eath signal|[Cc]aught signal \d+ \(|\] Signal: [A-Z][a-z ]{2,30} \(\d+\)|APPLICATION TERMINATED WITH THE EXIT STRING: |^\[[EF] \S+|^\[?[EF]\d{3,4} [\d:]{8}|closing signal|Test NCCL failure|^srun: (?:error|Job step aborted|Force Terminated)|slurmstepd: error|NVRM: Xid|[Oo]ut of memory: Killed|OOMKilled"
     r"|^(?!collect2: |(?:/usr/bin/)?ld: )(?:\S+: )?error: |AssertionError|KeyboardInterrupt|^CANCELLED|State(?:: |=)(?:FAILED|OUT_OF_MEMORY|TIMEOUT|NODE_FAIL)|CUDA [Ee]rror: |^\[\d+\] +[-+]? *\d+ +killed\b|^(?:\w+\.)+\w+Error$|^\w+(?:Error|Interrupt)$"
     r"|^"
@@ -32,12 +32,25 @@ COUNTED_RUNS = re.compile(  # of a sweep, some of which failed, and that has a r
 # It went through to its end. Said by trainers, not by launchers.
 DONE = AnyOf(
     r"['\"]train_runtime['\"]\s*:|[Tt]raining (?:is )?(?:completed?|done|finished)\b(?! (?:for |of |on )?(?:epoch|step|iteration|fold|round|phase|stage|batch)\b)|(?:^\W{0,20}|[Ff]ine-?|[Hh]yper-?parameter )[Tt]uning (?:is )?(?:completed?|done|finished)\b|(?:[Ff]inished|[Dd]one) training\b(?! (?:for |of |on )?(?:epoch|step|iteration|fold|round|phase|stage|batch)\b)|Trainer\.fit` stopped: `max_\w+=|\btrain(?:ing)? done\b|(?:[Jj]ob|[Ee]xperiment) completed successfully"
-    r"|Training time \d|[Ss]aved? (?:final|last) (?:model|checkpoint)|^All done\b|^done\.?$|^Done\.?$|^[Ee]xit code:? 0$|^Command exited with return code 0$|Marking task as SUCCESS\b|Normal termination \(return value 0\)|(?:[Rr]un|[Tt]ask|[Ww]orkflow|[Pp]ipeline) (?:finished|completed) successfully|worker group successfully finished|WorkerState\.SUCCEEDED|exits successfully|All \d+ ranks? finished|[Ss]tate: COMPLETED|\bCOMPLETED +0:0$|^Updated phase \w+ -> Succeeded"
+    r"|Training time \d|[Ss]aved? (?:final|last) (?:model|checkpoint)|^All done\b|^done\.?$|^Done\.?$|^[Ee]xit code:? 0$|^Command exited with return code 0$|Marking task as SUCCESS\b|Normal termination \(return value 0\)|(?:[Rr]un|[Tt]ask|[Ww]orkflow|[Pp]ipeline) (?:finished|completed) successfully|worker group successfully finished|WorkerState\.SUCCEEDED|exits successfully|All \d+ ranks? finished|[Ss]tate: COMPLETED|\bCOMPLETED +0:0$|^Updated phase \w+ -> Succeeded|\bFinished in state Completed\("
     rf"|{COUNTED_RUNS.pattern}"
     r"|\d+ epochs completed in|^Trial \S+ completed after \d+ iterations\b|训练(?:已经?)?(?:完成|结束)|[Tt]reinamento conclu[ií]do|[Ee]ntrenamiento (?:completado|finalizado|terminado)|[Ee]ntraînement terminé|[Tt]raining (?:erfolgreich )?(?:abgeschlossen|beendet)|[Ff]inal (?:loss|accuracy|eval|val)\w*\b.{0,20}[\d.]|^# Avg bus bandwidth\b"
     rf"|{TESTS_PASSED.pattern}"
 )
 END_PATTERNS = (FAILED, DONE)
+# Tools that prepare or describe a run: where a host lacks one, the shell goes to its script's next command.
+SIDE_PROGRAM = re.compile(
+    r"(?:^|: )(?:nvidia-smi|rocm-smi|git|conda|mamba|micromamba|module|ml|spack|pyenv): (?:command )?not found$"
+)
+SOME_BEHIND = 2
+"""Lines behind a lacking tool that show that its script continued."""
+
+
+def lacks_tools_alone(lines: Sequence[Line], failing: Sequence[Line]) -> bool:
+    """Whether all that failed is that such tools are not found, and the script continued behind it."""
+    if not failing or not all(SIDE_PROGRAM.search(line.text) for line in failing):
+        return False
+    return sum(1 for line in lines[failing[-1].order + 1 :] if line.text) >= SOME_BEHIND
 
 
 def is_below_count(lines: Sequence[Line], order: int) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from preflight import regex as re
+from preflight.diagnosis import run_ends
 from preflight.diagnosis.line_kinds import list_line_kinds, mask_digits
 from preflight.diagnosis.lines import RAY_WORKER, Line
 from preflight.diagnosis.quoted_text import is_shown_text
@@ -42,11 +43,9 @@ _ENDS_JOB = re.compile(
 )
 _STOPPED = frozenset({"terminated", "sighup"})
 _MOVES_ENOUGH, _STEPS_BEHIND_WORDS, _MANY_TURNS = 3, 2, 100
-_EVERY_TURN = ("moves", "steps", "loops")
-_STEPS = _EVERY_TURN[:2]
+_STEPS, _EVERY_TURN = ("moves", "steps"), ("moves", "steps", "loops")
 _BUFFER = 8192  # characters that Python keeps back before it writes to a file or a pipe
-_MANY_OUTLIVED = 10
-_BELOW, _NEAR = 4, 16
+_MANY_OUTLIVED, _BELOW, _NEAR = 10, 4, 16
 FULL_BAR = re.compile(r"\| *([3-9]|\d\d+)/\1 \[")
 _NO_PROGRAM = re.compile(
     rf"command not found$|{NOT_FOUND_IN_WORDS}|' is not recognized as an internal or external command,"
@@ -60,7 +59,7 @@ _UNBUFFERED = re.compile(
 )
 """Words of a shell, make, ninja, torch's store or TensorFlow's C++, logged before what the process prints."""
 _SAID_BY_TRAINERS = re.compile(
-    r"['\"]train_runtime['\"]\s*:|Trainer\.fit` stopped: `max_\w+=|worker group successfully finished|WorkerState\.SUCCEEDED|exits successfully|All \d+ ranks? finished|[Ss]tate: COMPLETED|\bCOMPLETED +0:0$|^Updated phase \w+ -> Succeeded|Normal termination \(return value 0\)|\d+ epochs completed in|^Trial \S+ completed after "
+    r"['\"]train_runtime['\"]\s*:|Trainer\.fit` stopped: `max_\w+=|worker group successfully finished|WorkerState\.SUCCEEDED|exits successfully|All \d+ ranks? finished|[Ss]tate: COMPLETED|\bCOMPLETED +0:0$|^Updated phase \w+ -> Succeeded|\bFinished in state Completed\(|Normal termination \(return value 0\)|\d+ epochs completed in|^Trial \S+ completed after "
     rf"|{TESTS_PASSED.pattern}"
 )
 """What a trainer, launcher or scheduler says of a run that was done, and no script echoes after a command."""
@@ -122,6 +121,7 @@ class RunProgress:
             for line in self.failing
             if line.order >= self.start and not self.was_stopped_when_done(line, find_first_match(line.text))
         ]
+        self.failing = [] if run_ends.lacks_tools_alone(lines, self.failing) else self.failing
 
     @property
     def advanced(self) -> bool:

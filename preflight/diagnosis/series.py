@@ -38,6 +38,7 @@ _PLAIN = re.compile(
     r"^(?:.*[_/ .-])?(?:train(?:ing)?[_/ ])?(?:total[_ ]|lm[_ ]|avg[_ ]|avr[_ ]|mean[_ ]|running[_ ])?loss$",
     re.IGNORECASE,
 )
+_OF_TRIAL = "failed with parameters"  # of one of a sweep, as Optuna writes it
 _WORDS = ("loss", "norm", "scale", "LOSS", "Loss", "cross_entropy", "nll")
 _TABLE_HEAD = re.compile(r"\b\w*loss\b.*\b\w*loss\b", re.IGNORECASE)
 _TABLE_ROW = re.compile(
@@ -114,7 +115,7 @@ def read_points(lines: Sequence[Line]) -> tuple[Point, ...]:
     for line in lines:
         point = reader.point_of(line)
         if point is not None:
-            found.append(point)
+            found += [point] if _OF_TRIAL not in line.text else []
         elif "loss" in line.text or "Loss" in line.text:
             in_table = in_table or _is_table_head(line.text)
             table = _StepTable(line.text)

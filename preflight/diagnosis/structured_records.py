@@ -42,6 +42,10 @@ _RAISED = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b")
 _CONTINUES = re.compile(
     r"(?i)\bre-?tr(?:y|ie)|\bskip|\bignor|\bfall(?:s|ing)? ?back|\bcontinu|\battempt \d|\b(?:sample|example|record|row|item|document|image|batch) (?:[\w/.]*\d[\w/.]* )?(?:(?:is|was) )?(?:dropped|replaced)\b|\b(?:dropped|dropping|replacing) (?:[\w/.]+ )?(?:sample|example|record|row|item|document|image|batch)(?:e?s)?\b"
 )
+# What a process prints as it ends, and a program that logs at that level does not.
+_SHOWS_END = re.compile(
+    r"Traceback \(most|\w(?:Error|Exception|Interrupt)\b|(?i:exit(?:ed|s)?\b.{0,30}\b(?:code|status)|core dumped|segmentation|bus error)|\b(?:Killed|Aborted|Terminated|FAILED|FATAL|[Ff]atal)\b|command not found|: error: |NCCL WARN|NVRM|slurmstepd"
+)
 # A record of a data set: a text and its name, with neither a stamp nor an event.
 _DATA = re.compile(
     r"(?!.*\"(?:ts|@?time\w*|date\w*|event|source|stream|host\w*|\w*rank|\w*pid|node\w*|pod\w*|container\w*|worker\w*|logger|service|err\w*|exc\w*)\"\s?:)"
@@ -129,7 +133,7 @@ def _records(texts: Sequence[str]) -> Sequence[Entry] | None:
     for read in (_of_json, _of_ruby, _of_pairs):
         held = [message for text in sample if (message := read(text)) is not None]
         if len(held) >= max(_FEWEST, _SHARE * len(sample)) and not set(held).issubset(sample):
-            leveled = _with_levels(read, sample) if read is not _of_ruby else read
+            leveled = _with_levels(read, sample, texts) if read is not _of_ruby else read
             messages = map(leveled, texts)
             return [Entry(n, texts[n] if each is None else each) for n, each in enumerate(messages)]
     if filled[0].lstrip("\ufeff ")[:1] in ("{", "[") and (found := _of_document(texts)) is not None:
@@ -165,15 +169,18 @@ def is_data(text: str) -> bool:
     return text[:1] == "{" and _DATA.match(text) is not None
 
 
-def _with_levels(read: Callable[[str], str | None], sample: Sequence[str]) -> Callable[[str], str | None]:
+def _with_levels(
+    read: Callable[[str], str | None], sample: Sequence[str], texts: Sequence[str]
+) -> Callable[[str], str | None]:
     """Return a reader that puts a soft level before its message, where a log's records have several levels.
 
-    One level for all is that of a parent that copies what its child prints, and says nothing about a line.
-    Among records with levels one without is data that a program shows, and stays as it is.
+    One level for all is that of a parent that copies what its child prints, and says nothing about a line,
+    where any of the lines shows how a process ended. Among records with levels one without is data that a
+    program shows, and stays as it is.
     """
     found = [_level(text) for text in sample]
     levels = set(found)
-    if len(levels) < _FEWEST:
+    if len(levels) < _FEWEST and not (levels <= _SOFT_LEVELS and not any(map(_SHOWS_END.search, texts))):
         return read
     all_have = found.count("") < (1 - _SHARE) * len(found)
 

@@ -34,14 +34,15 @@ BUILT_FROM_SOURCE = {
 _SAME = frozenset({
     "accelerate", "aiohttp", "albumentations", "bitsandbytes", "causal_conv1d", "click", "colossalai",
     "datasets", "decord", "deepspeed", "diffusers", "einops", "evaluate", "fairscale", "fastapi", "fire",
-    "ftfy", "gradio", "h5py", "imageio", "jinja2", "joblib", "jsonlines", "kornia", "liger_kernel",
-    "lightning", "lmdb", "loguru", "mamba_ssm", "matplotlib", "mlflow", "mpi4py", "nltk", "numba", "numpy",
-    "omegaconf", "optimum", "packaging", "pandas", "peft", "polars", "protobuf", "psutil", "pyarrow",
-    "pycocotools", "pydantic", "ray", "regex", "requests", "rich", "rouge_score", "sacrebleu",
-    "safetensors", "scipy", "seaborn", "sentencepiece", "setuptools", "soundfile", "spacy", "tensorboard",
-    "tensorboardX", "tensorflow", "tiktoken", "timm", "tokenizers", "tomli", "torch", "torchaudio",
-    "torchmetrics", "torchtext", "torchvision", "tqdm", "transformers", "triton", "trl", "typer", "unsloth",
-    "vllm", "wandb", "webdataset", "xformers", "zstandard",
+    "fsspec", "ftfy", "gradio", "h5py", "huggingface_hub", "imageio", "jinja2", "joblib", "jsonlines",
+    "kornia", "liger_kernel", "lightning", "lmdb", "loguru", "mamba_ssm", "matplotlib", "mlflow",
+    "mmengine", "mpi4py", "nltk", "numba", "numpy", "omegaconf", "optimum", "packaging", "pandas",
+    "peft", "polars", "protobuf", "psutil", "pyarrow", "pycocotools", "pydantic", "ray", "regex",
+    "requests", "rich", "rouge_score", "sacrebleu", "safetensors", "scipy", "seaborn", "sentencepiece",
+    "setuptools", "sglang", "soundfile", "spacy", "tensorboard", "tensorboardX", "tensorflow",
+    "tiktoken", "timm", "tokenizers", "tomli", "torch", "torchao", "torchaudio", "torchcodec",
+    "torchdata", "torchmetrics", "torchtext", "torchtune", "torchvision", "tqdm", "transformers",
+    "triton", "trl", "typer", "unsloth", "verl", "vllm", "wandb", "webdataset", "xformers", "zstandard",
 })  # fmt: skip
 
 

@@ -140,7 +140,7 @@ def test_a_rank_that_gave_no_nccl_id_is_not_a_node_that_never_joined() -> None:
         " via c10d key-value store by key '0', but store->get('0') got error: Socket Timeout"
     )
     cause = diagnose(f"{_ABOVE}{said}\n").causes[0]
-    assert cause.code == "S52"
+    assert cause.code == "S49"
     assert "NCCL's id" in cause.cause
     assert "rank 0's log" in cause.fix
 

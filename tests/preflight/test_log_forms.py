@@ -39,7 +39,11 @@ def test_a_soft_level_is_kept_where_records_have_several() -> None:
         return [json.dumps({"level": level, "msg": f"text {n}"}) for n, level in enumerate(levels)]
 
     assert texts("\n".join(records("info", "error", "info"))) == ["INFO text 0", "text 1", "INFO text 2"]
-    assert texts("\n".join(records("info", "info", "info"))) == ["text 0", "text 1", "text 2"]
+    assert texts("\n".join(records("info", "info"))) == ["INFO text 0", "INFO text 1"]
+    shows_end = json.dumps(
+        {"level": "info", "msg": "exit code 1"}
+    )  # of a parent that copies its child's output
+    assert texts("\n".join([*records("info", "info"), shows_end])) == ["text 0", "text 1", "exit code 1"]
 
 
 def test_a_traceback_in_another_field_of_a_record_is_read_below_its_message() -> None:

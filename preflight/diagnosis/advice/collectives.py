@@ -37,6 +37,7 @@ ROWS: tuple[Advice, ...] = (
     Advice("S102", r"NCCL built in", command="init_process_group('gloo'), or run it on Linux (WSL): torch for Windows and macOS has no NCCL"),
     Advice("S102", r"No backend type associated", "a collective got a tensor of a kind of device for which the process group has no back end (FSDP with CPU offload, state dicts, metrics)", "init_process_group('cpu:gloo,cuda:nccl'), or x.cuda() before the call"),
     Advice("S102", r"NCCL process group|Invalid scalar type|[Ff]loat8|FP8", "", "convert the tensor before the call and back behind it: .float(), .to(torch.int32), or view(torch.uint8) for float8 that is only moved"),
+    Advice("S112", r"--ntasks", "the tasks of the Slurm job and the Trainer's devices differ", "#SBATCH --ntasks-per-node=N with the N of devices= (a task for each GPU), --nodes as num_nodes=, no --ntasks; and srun python SCRIPT"),
     Advice("S112", r"larger than the number of (?:available )?GPUs", "", "tensor_parallel_size x pipeline_parallel_size of at most the GPUs that the process sees; vLLM over several hosts wants Ray (--distributed-executor-backend ray)"),
     Advice("S56", r"\b[Nn][Vv][Ll][Ss]\b|nvls\.cc|multicast", command="export NCCL_NVLS_ENABLE=0"),
     Advice("S56", r"Cuda failure 1 'invalid argument'", command="export NCCL_CUMEM_ENABLE=0"),

@@ -44,6 +44,7 @@ ROWS: tuple[Advice, ...] = (
     Advice("S35", r"unsupported toolchain|UNSUPPORTED_PTX|UnsupportedPtx", "a kernel's PTX was made by a newer CUDA than the driver knows", "a newer driver; or build that extension for this GPU itself (TORCH_CUDA_ARCH_LIST without +PTX), with a CUDA no newer than nvidia-smi shows"),
     Advice("S35", r"open kernel modules", "this GPU works with NVIDIA's open kernel modules alone, and the others are installed", "install the same driver with them (nvidia-open, or nvidia-driver-NNN-open in Ubuntu), and reboot"),
     Advice("S35", r"NVIDIA [\d.]+ driver release", "the installed driver no longer knows this GPU", "install the last branch that does: 580 for Maxwell, Pascal and Volta, 470 for Kepler"),
+    Advice("S35", r"(?:driver version is insufficient|InsufficientDriver)", "", "in a container start it with --gpus all (without the host's driver in it CUDA says the same); else torch for an older CUDA (gpulaunch preflight HOST names the index URL for its driver), or a newer driver: CUDA 13 wants 580 or newer, CUDA 12 525"),
     Advice("S35", r"driver on your system is too old", command=_CUDA_TORCH),
     Advice("S36", r"\bNVLS\b|[Mm]ulticast", "NCCL got no multicast memory of the NVSwitch (NVLS): the fabric manager does not serve it, or the container or virtual machine lacks it",
            "train without it now; sudo systemctl restart nvidia-fabricmanager on the host, with nothing on its GPUs, may bring it back", "export NCCL_NVLS_ENABLE=0"),

@@ -16,6 +16,7 @@ ROWS: tuple[Advice, ...] = (
     Advice("S20", r"\bResourceExhaustedError\b|tensorflow[./]", command="export TF_GPU_ALLOCATOR=cuda_malloc_async helps where memory is in pieces"),
     Advice("S20", r"stream executor", command="nvidia-smi shows who holds that GPU: it had no room to start CUDA"),
     Advice("S20", r"\bRESOURCE_EXHAUSTED\b|\bjaxlib\b", command="jax.checkpoint on the layers keeps less for the backward; donate_argnums of jit frees the state that a step replaces"),
+    Advice("S20", r"cache blocks|KV cache", "what vLLM may take of the GPU leaves no room for its cache beside the weights", "see what else is on that GPU (gpulaunch preflight HOST): a trainer in the same process, another server; then what vLLM may take, and what it is to hold"),
     Advice("S20", r"cache blocks|KV cache", command="a larger gpu_memory_utilization (vLLM's share of the whole GPU, its weights included), a smaller max_model_len, or more GPUs (tensor_parallel_size)"),
     Advice("S20", r"--mem-fraction", command="a larger --mem-fraction-static (SGLang's share of the GPU for weights and cache), or more GPUs (--tp)"),
     Advice("S20", r"\bOut of GPU memory\b", command="CUDA.memory_status() shows what is held; CUDA.reclaim() behind GC.gc() gives it back"),

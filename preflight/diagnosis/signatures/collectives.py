@@ -63,7 +63,7 @@ ROWS: tuple[Signature, ...] = (
               "the same number of steps on every rank: drop_last=True and a DistributedSampler, model.join(), or a `break` that all"
               " ranks take together", "run"),
     Signature("S102", "collective-unsupported", ROOT,
-              r"^RuntimeError: Invalid scalar type$|data type (?:is not supported )?for NCCL process group|ProcessGroup\w+ does(?: not|n't) support|Tensors must be CUDA and dense"
+              r"^RuntimeError: Invalid scalar type$|data type (?:is not supported )?for NCCL process group|ProcessGroup\w+ does(?: not|n't) support|\bBackend \w+ does not yet support |Tensors must be CUDA and dense"
               r"|Float8 dtypes are not \w+ supported for NCCL|Cannot use ReduceOp\.\w+ with|[Bb]ackend (?:nccl|gloo|mpi|ucc|xccl|hccl) does not (?:support|implement) \w+|No backend type associated with device type|FP8 reduction support begins|NCCL WARN No algorithm/protocol available",
               "the back end of this collective (Gloo, NCCL, MPI) is not in this torch, does not take the tensor's dtype or device, or does not have the operation",
               "NCCL for tensors on GPUs, Gloo for those on the CPU (init_process_group('cpu:gloo,cuda:nccl')); tensor.float() or"

@@ -38,7 +38,7 @@ ROWS: tuple[Signature, ...] = (
               r"|State[:=] ?OUT_OF_MEMORY|OUT_OF_ME[M+]|Exceeded (?:job|step) memory limit at some point|killed by the cgroup out-of-memory"
               r"|killed because it exceeded (?:the|its) memory limit|Container killed due to memory usage|\b[Rr]eplica \S+ ran out-of-memory\b|TERM_(?:MEMLIMIT|SWAP)\b|job killed: p?v?mem \d+\w* exceeded limit|job killed after exceeding memory usage limit|oom_kill_process|Killed process \d+ \(.{1,40}\).{0,20} total-vm"
               r"|task was killed due to the node running low on memory|Task was killed due to the node running low on memory"
-              r"|Workers? \(tasks / actors\) killed due to memory pressure|ray\.exceptions\.OutOfMemoryError|Container killed on request\."
+              r"|Workers? \(tasks / actors\) killed due to memory pressure|ray\.exceptions\.OutOfMemoryError|\bRayOutOfMemoryError: |Container killed on request\."
               r" Exit code is 137|exceeded its memory (?:limit|request)|The node was low on resource: memory|reason: OOM(?:Killed|Killing)"
               r"|exceeded memory limit|(?:Your )?session crashed after using all available RAM|(?:Your )?notebook tried to allocate more memory than is available|exceeds the memory usage threshold of |\bfailed due to oom\b|has gone over memory limit|exceeded MEM usage hard limit|systemd-oomd\[?.{0,40}[Kk]illed|[Kk]illed \S{1,200} due to memory (?:pressure|used)|[Ss]ending SIG(?:TERM|KILL) to process \d.{0,80}\b(?:oom_score|badness)\b|[Ss]ending SIGKILL to .{0,120}\bOOM",
               "a process was killed because the memory limit of the host or of the job was reached",

@@ -9,6 +9,7 @@ _HYDRA = r"\(pm/pmiserv/\S{1,60}\.c:\d+\): "
 
 HEADINGS: tuple[tuple[str, str], ...] = (
     ("S44", r"\bIt looks like \S.{1,40} failed for some reason|\bFatal error in (?:internal_|P)?MPI_Init|\bAn error occurred in MPI_Init|\bBefore MPI_INIT completed|\bMPI_INIT(?:_THREAD)? (?:has )?failed"),
+    ("S89", r"RuntimeError: Failed to import \S+ because of the following error|Failed to import transformers\."),
     # NVIDIA's containers, when they start: CUDA's own words are below it.
     ("S41", r"^ERROR: The NVIDIA Driver is present, but CUDA failed to initialize"),
 )  # fmt: skip

@@ -23,6 +23,12 @@ ROWS: tuple[Signature, ...] = (
               r"|Failed to (?:connect to|get cluster ID from) GCS|[Uu]nable to connect to (?:GCS|Redis)|[Cc]ould not connect to Redis|\betcd\.EtcdConnectionFailed|waiting for GCS to become available|hostname \S+ (?:could not|cannot) be resolved",
               "the main host cannot be reached on the main port: wrong address, firewall, or rank 0 is not up",
               "gpulaunch preflight HOSTS connects from every node to the main host and says which cannot", "run"),
+    # Above S52: its words are those of other stores, too.
+    Signature("S49", "rendezvous-timeout", GENERAL,
+              r"RendezvousError\b|retrieving ncclUniqueId from (?!.{0,300}got error: (?:Connection (?:reset|closed)|Broken pipe|failed to recv)).{0,300}(?:timed out|[Tt]imeout|got error)|^(?:RuntimeError: )?Socket Timeout|client socket has failed to connect to .{0,200}Connection refused|failed to connect to .{0,120}(?:29\d\d\d|MASTER)"
+              r".{0,60}(?:timed out|refused)",
+              "the ranks did not find each other", "gpulaunch preflight HOSTS; compare MASTER_ADDR, MASTER_PORT and the number of nodes",
+              "source"),
     Signature("S52", "rendezvous-timeout", ROOT,
               r"RendezvousTimeoutError|\bWait timeout for key\(s\)|backend initialization is taking more than [\d.]+ seconds|Timed out (?:after \d+ \w+ )?waiting for clients|\d+/\d+ clients joined"
               r"|store->get\(.{0,40}\).{0,40}(?:timed out|timeout|got error(?!: (?:Connection (?:reset|closed)|Broken pipe|failed to recv)))|DistStoreError: Socket Timeout|wait timeout after \d+ms, keys:"
@@ -39,17 +45,12 @@ ROWS: tuple[Signature, ...] = (
               "this build of torch (for Windows) has no libuv, by which its ranks reach each other: the store by default, Gloo always",
               "set USE_LIBUV=0 before the launch, where the store asks for it; Gloo wants torch 2.10 or newer (2.7 to 2.9 for Windows lack it) or WSL; a single GPU needs neither", "source"),
     Signature("S103", "process-group", ROOT,
-              r"Default process group has not been initialized|initialize the default process group twice|You must initialize the accelerate state|rendezvous: environment variable \w+ expected|rendezvous: (?:rank|world size) parameter missing|No rendezvous handler for"
+              r"Default process group has not been initialized|initialize the default process group twice|You must initialize the accelerate state|\b(?:parallel|data|tensor|pipeline|context|expert)\w* (?:parallel )?group is not initialized|rendezvous: environment variable \w+ expected|rendezvous: (?:rank|world size) parameter missing|No rendezvous handler for"
               r"|^KeyError: '(?:LOCAL_RANK|RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT)'",
               "torch.distributed was used where it is not set up: the script was started without a launcher, before init_process_group"
               " or behind destroy_process_group, or it set it up twice",
               "gpulaunch run SCRIPT sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT on every rank, on a lone one"
               " of a script with accelerate only with --set engine=torchrun; one init_process_group before the first collective, under `if not dist.is_initialized()`", "source"),
-    Signature("S49", "rendezvous-timeout", GENERAL,
-              r"RendezvousError\b|^(?:RuntimeError: )?Socket Timeout|client socket has failed to connect to .{0,200}Connection refused|failed to connect to .{0,120}(?:29\d\d\d|MASTER)"
-              r".{0,60}(?:timed out|refused)",
-              "the ranks did not find each other", "gpulaunch preflight HOSTS; compare MASTER_ADDR, MASTER_PORT and the number of nodes",
-              "source"),
     Signature("S64", "ssh-access", ROOT,
               r"Permission denied \((?:publickey|password|gssapi|keyboard)|Host key verification failed|ssh: Could not resolve hostname"
               r"|was not reachable via ssh|ssh exited with exit code 255|Command '\[?'?ssh\b.{1,300} returned non-zero exit status 255\b|ssh: connect to host \S+ port \d+: |(?:kex|ssh)_exchange_identification|\bConnection (?:timed out|closed by \S{1,80}) during banner exchange|\bConnection closed by \S{1,80} port 22\b|^pdsh@\S{1,80}: \S{1,80}: (?:mcmd|rcmd): |^Permission denied, please try again|REMOTE HOST IDENTIFICATION HAS CHANGED",
