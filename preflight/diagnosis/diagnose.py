@@ -71,8 +71,8 @@ def diagnose_lines(lines: Sequence[Line], context: Context | None = None) -> Dia
 
 def _diagnose(lines: Sequence[Line], context: Context | None, *, beside_earlier: bool) -> Diagnosis:
     lines = blank_outlived(blank_ignored(blank_samples(blank_data_tables(blank_recovered(lines)))))
-    raised = [each for each in parse_exceptions(lines) if not (each.bare and is_harmless(each.line.text))]
-    raised, hits = select_exceptions(raised, find_hits(lines))
+    parsed = [each for each in parse_exceptions(lines) if not (each.bare and is_harmless(each.line.text))]
+    raised, hits = select_exceptions(parsed, find_hits(lines))
     course = RunProgress(lines)
     found = list_candidates(hits, raised, course)
     found = doubt_causes(found, raised, course)
