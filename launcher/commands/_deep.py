@@ -44,7 +44,9 @@ def measure_after(
         entries=result.entries,
         job=job,
         connections=connections,
-        preflight=PreflightOptions(ignore=ignore, width=access.width),
+        preflight=PreflightOptions(
+            ignore=ignore, width=access.width, access_words=access.inventory.access_words
+        ),
         follow=FollowOptions(logs=local_runs_dir()),
     )
     try:

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,12 +27,13 @@ from launcher.config.script_config import (
     build_config_for_script,
     choose_code_transfer,
 )
-from launcher.errors import BadInput
+from launcher.errors import BadInput, GpulaunchError
 from launcher.local.home import abbreviate_home
 from launcher.local.user import read_user_name
 from launcher.planning.script_file import start_in_tree
 from launcher.terminal.output import echo
 from launcher.text import name_first
+from launcher.transports.ssh.endpoint import build_endpoint
 from preflight.frozen import dataclass
 from preflight.job import Job
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from launcher.slurm.jobs import Allocation
     from launcher.terminal.screen import Screen
 
+_HOMES_OF_MACS = "/Users/"  # no Linux has them
 STOP_TIMEOUT_S = 15.0  # on top of the grace: for supervisors to kill, and to write how it ended
 
 
@@ -220,11 +222,26 @@ def _add_spares(request: RunRequest) -> RunRequest:
 
 def _warn_of_local_home(request: RunRequest, sets: tuple[str, ...]) -> None:
     """Say where a shell has put the local home in place of `~`, and another user's home was meant."""
-    users = {each.user for each in request.entries if not each.is_local} - {"", read_user_name()}
-    for key, _, value in (text.partition("=") for text in sets if users):
+    for key, _, value in (text.partition("=") for text in sets):
         if key in ("workdir", "sync.to", "output") and (short := abbreviate_home(value)) != value:
-            what = f"{key}: {value} lies in the local home, which {name_first(sorted(users), 3)} may not have"
+            if not (owners := _list_other_homes(request, value)):
+                return
+            what = f"{key}: {value} lies in the local home, which {name_first(owners, 3)} may not have"
             echo(f"{what}; theirs: --set {shlex.quote(f'{key}={short}')}", err=True)
+
+
+def _list_other_homes(request: RunRequest, path: str) -> list[str]:
+    """Return whose home on hosts is another one: users, by ssh_config too, or hosts where a Mac is the client."""
+    remote = [each for each in request.entries if not each.is_local]
+    users = {each.user or _read_ssh_user(request, each) for each in remote} - {"", read_user_name()}
+    return sorted(users) or ([each.name for each in remote] if path.startswith(_HOMES_OF_MACS) else [])
+
+
+def _read_ssh_user(request: RunRequest, entry: HostEntry) -> str:
+    with suppress(GpulaunchError):  # reported when the host is reached
+        endpoint = build_endpoint(entry, request.access.inventory)
+        return (endpoint.base or endpoint).user
+    return ""
 
 
 def _choose_pythons(request: RunRequest) -> RunRequest:

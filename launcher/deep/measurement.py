@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 from launcher.config.disconnect_options import ATTENDED
+from launcher.config.host_access_args import complete_commands
 from launcher.deep.best_values import BestValues
 from launcher.deep.targets import (
     SCRIPT,
@@ -67,7 +68,11 @@ def measure_hosts(
 def judge_run(run: DeepRun, launch: LaunchRequest, *, interrupted: bool = False) -> DeepReport:
     """Return the run with its readings and findings."""
     ignore = {entry.name: launch.preflight.ignore | entry.ignore for entry in launch.entries}
-    return DeepReport.of(run, check_deep(run, ignore=ignore), interrupted=interrupted)
+    words = launch.preflight.access_words
+    findings = tuple(
+        replace(each, fix=complete_commands(each.fix, words)) for each in check_deep(run, ignore=ignore)
+    )
+    return DeepReport.of(run, findings, interrupted=interrupted)
 
 
 def _prepare(launch: LaunchRequest, result: PreflightResult, options: DeepOptions) -> _Prepared:
@@ -141,6 +146,7 @@ def build_run(outcome: Outcome, left_out: tuple[Unmeasured, ...] = ()) -> DeepRu
         unmeasured=left_out,
         ended="" if outcome.verdict == "finished" else one_line(outcome.why or outcome.verdict, 300),
         failed_rank=failure.rank if failure is not None and not failure.hung else None,
+        lost={host: one_line(why, 300) for host, why in outcome.cleanup.lost.items()},
         hung=failure is not None and failure.hung,
         stacks=stacks,
         outliers=hang.outliers if hang is not None else (),

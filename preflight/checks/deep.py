@@ -256,12 +256,14 @@ def _noisy(matrix: PairMatrix, pair: Pair, subject: str, hosts: tuple[str, ...])
 
 
 def _unfinished(deep: DeepRun, code: str) -> Iterator[Problem]:
-    """Yield what the steps of this check could not measure, and who hung or ended in one."""
+    """Yield what the steps of this check could not measure, and who hung, ended or was lost in one."""
     culprits = find_culprits(deep) if deep.hung else ()
     for step in (name for name, of in STEP_CODES.items() if of == code):
         if deep.hung and find_hung_step(deep) == step:
             yield from _hang(deep, step, culprits)
             continue
+        if find_hung_step(deep) == step:
+            yield from _losses(deep, step)
         lacking = [rank for rank in deep.ranks if takes_part(deep, step) and not has_reported(rank, step)]
         for rank in lacking:
             log = f"gpulaunch logs {deep.run_id} --rank {rank.rank}"
@@ -280,7 +282,16 @@ def _not_measured(deep: DeepRun, step: str, ranks: list[RankDeep]) -> Iterator[P
         why, fix = "the ranks reported nothing", f"gpulaunch logs {deep.run_id}"
         if deep.ended:
             why, fix = f"the run ended in the step {find_hung_step(deep)}", "repair that, then measure again"
+            if deep.lost:
+                lost = " and ".join(deep.lost)
+                why, fix = f"{why} when {lost} was lost", f"measure again without {lost}, or when it is back"
         yield Problem(f"{step} not measured: {why}", fix, "", Severity.UNKNOWN, hosts=hosts)
+
+
+def _losses(deep: DeepRun, step: str) -> Iterator[Problem]:
+    for host, why in deep.lost.items():
+        words = f"the host was lost in the step {step}: {why}"
+        yield Problem(words, f"gpulaunch preflight {host}", "", Severity.CRITICAL, hosts=(host,))
 
 
 def _hang(deep: DeepRun, step: str, culprits: tuple[Culprit, ...]) -> Iterator[Problem]:

@@ -14,6 +14,8 @@ from preflight.job import Expect, Job
 RDMA_MEMLOCK_KIB = 64 * 1024
 _LEAST_MEMORY_MIB = 512  # a launcher and one CPU rank with torch were ended in a group of 250 MiB
 _SAID_IN_SECONDS = 600.0  # a difference of clocks that is shorter
+_CLIENT_SKEW_S = 300.0  # between a host and the client: what Kerberos allows; object stores allow 900
+_SET_CLOCK = "sudo timedatectl set-ntp true   (where chrony runs: sudo chronyc makestep)"
 
 
 def _raised(limit: str, in_container: str, elsewhere: str) -> str:
@@ -167,16 +169,18 @@ def the_cpus_are_not_overloaded(limits: Limits, expect: Expect) -> Iterator[Prob
 def clocks_agree(
     hosts: Mapping[str, HostFacts], clocks: Mapping[str, ClockOffset], expect: Mapping[str, Expect]
 ) -> Iterator[Problem]:
-    """The hosts' clocks agree.
+    """The hosts' clocks agree; that of a single host is within five minutes of the client's.
 
     Logs of different hosts cannot be put in order, certificates and caches expire, file times mislead make
-    and rsync.
+    and rsync. A host whose clock is minutes off has its uploads refused (signed requests to object stores,
+    Kerberos), one that is days off every HTTPS connection.
 
     Fix: root: `timedatectl set-ntp true`, or `chronyc makestep` where chrony keeps the time.
     Source: each host's time against the client's, allowing for the time the answer took; `clock_skew_s`.
     """
     bounds = {name: clocks[name] for name in hosts if name in clocks}
     if len(bounds) < 2:
+        yield from _clock_of_one(bounds, expect)
         return
     # The client is one more clock: where two hosts differ, it shows which of them is off. The time of most is
     # between the two middles, not halfway: of hosts asked late in a long round, `high` is far off.
@@ -187,9 +191,18 @@ def clocks_agree(
         off = max(ahead, behind)
         if off > expect.get(name, Expect()).clock_skew_s:
             word = "ahead of" if ahead > behind else "behind"
-            amount = f"at least {off:.0f} s" if off < _SAID_IN_SECONDS else f"about {round_duration(off)}"
-            yield Problem(
-                f"its clock is {amount} {word} the others'",
-                "sudo timedatectl set-ntp true   (where chrony runs: sudo chronyc makestep)",
-                hosts=(name,),
-            )
+            yield Problem(f"its clock is {_amount(off)} {word} the others'", _SET_CLOCK, hosts=(name,))
+
+
+def _clock_of_one(bounds: Mapping[str, ClockOffset], expect: Mapping[str, Expect]) -> Iterator[Problem]:
+    """Compare a host with the client, whose clock nobody has checked: a laptop that has slept may be off."""
+    for name, (low, high) in bounds.items():
+        off = max(low, -high)
+        if off > max(_CLIENT_SKEW_S, expect.get(name, Expect()).clock_skew_s):
+            word = "ahead of" if low > -high else "behind"
+            words = f"its clock is {_amount(off)} {word} this machine's: one of the two is wrong"
+            yield Problem(words, f"{_SET_CLOCK}; date -u shows the time of each", hosts=(name,))
+
+
+def _amount(off_s: float) -> str:
+    return f"at least {off_s:.0f} s" if off_s < _SAID_IN_SECONDS else f"about {round_duration(off_s)}"

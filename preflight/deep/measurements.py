@@ -215,6 +215,7 @@ class DeepRun:
     unmeasured: tuple[Unmeasured, ...] = ()
     ended: str = ""  # why it did not finish; "": it did
     failed_rank: int | None = None  # the rank whose end was the first
+    lost: dict[str, str] = field(default_factory=dict)  # by host that was lost while it ran: why
     hung: bool = False
     stacks: dict[int, tuple[str, ...]] = field(default_factory=dict)  # of a hang, innermost frame first
     # Ranks whose stack differs from that of most, by the run's own hang report.

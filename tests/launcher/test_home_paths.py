@@ -142,3 +142,26 @@ def test_a_home_that_a_shell_has_put_in_place_of_the_hosts_own_is_named(
     said = f"workdir: {find_home()}/small model lies in the local home, which {user} may not have;"
     expected = f"{said} theirs: --set 'workdir=~/small model'\n" if user == "somebody-else" else ""
     assert capsys.readouterr().err == expected
+
+
+def test_a_home_of_another_user_by_ssh_config_or_of_a_mac_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = tmp_path / "home"
+    (home / ".ssh").mkdir(parents=True)
+    (home / ".ssh/config").write_text("Host box\n  User ubuntu\n")
+    monkeypatch.setenv("HOME", str(home))
+    (tmp_path / "hosts.yaml").write_text("hosts: {box: {}, other: {}}")
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").touch()
+
+    def said(host: str, local_home: str) -> str:
+        monkeypatch.setenv("HOME", local_home)
+        given = run_options(sync=True, hosts=(host,), sets=(f"workdir={local_home}/x",))
+        options = replace(given, inventory=tmp_path / "hosts.yaml", identity_file=None, wait=None)
+        parse_run_request(None, ("train.py",), options)
+        return capsys.readouterr().err
+
+    assert "which ubuntu may not have; theirs: --set 'workdir=~/x'" in said("box", str(home))
+    assert said("other", str(home)) == ""
+    assert "which other may not have; theirs: --set 'workdir=~/x'" in said("other", "/Users/ana")

@@ -18,6 +18,7 @@ stdin, one JSON line each, in this order, and the answers:
   {"commit": SOURCE}             {"written", "kept", "kept_in", "deleted", "stale", "edited", "former"}; all
                                  installed, and the lock free; only "stamps" may follow. SOURCE says where
                                  the tree is from, "former" where that of the last sync was from, if elsewhere
+                                 and none of the last eight was from SOURCE
 At the end of stdin all uncommitted files are removed.
 
 Answers by lines (answer.py); {"busy": true} comes before one that takes long; {"error": TEXT, "fix": TEXT}

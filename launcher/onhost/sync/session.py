@@ -12,7 +12,8 @@ from .safe_dir import STATE, SafeDirectory, split_path
 from .staging import Staging, remove_tree
 from .target_state import TargetState, TreeEntry, hash_tree
 
-_MOST_SOURCE = 8192  # a name of a machine and a path
+_MOST_SOURCE = 65536  # lines, each a name of a machine and a path; the newest is the first
+_KEPT_SOURCES = 8
 RUN_ID = b"GPULAUNCH_RUN_ID="
 
 
@@ -130,15 +131,20 @@ class SyncSession:
         return {"written": len(self.need), "kept": kept, "kept_in": kept_in, "former": former, **dropped}
 
     def _replace_source(self, source: str) -> str:
-        """Note whose tree the directory has; return whose it had, "" for the same or an unknown one."""
-        state, former = self._here.directory, ""
+        """Note whose tree the directory has; return whose it had, "" if unknown or if this one was in it before.
+
+        A project that is sent from two machines in turn is no other project each time: its owner has read it once.
+        """
+        state, sources = self._here.directory, []
         with suppress(OSError):
             fd = os.open("source", os.O_RDONLY | os.O_NOFOLLOW, dir_fd=state.state)
             with open(fd, "rb") as file:
-                former = file.read(_MOST_SOURCE).decode("utf-8", "replace")
-        if former != source:
-            state.note("source", source.encode("utf-8", "replace"))
-        return "" if former == source else former
+                sources = file.read(_MOST_SOURCE).decode("utf-8", "replace").splitlines()
+        source = " ".join(source.splitlines())
+        if sources[:1] != [source]:
+            known = [source, *(each for each in sources if each != source)][:_KEPT_SOURCES]
+            state.note("source", "\n".join(known).encode("utf-8", "replace"))
+        return sources[0] if sources and source not in sources else ""
 
     def _when(self) -> str:
         moment = time.strftime("%Y%m%d-%H%M%S", time.localtime(self._incoming.now_ns // 10**9))
