@@ -329,10 +329,11 @@ def _too_slow(connection: Connection, answer: _Answer, stderr: bytes) -> AgentTi
     said = tail_lines(stderr) or answer.noise
     what = "a part of an answer" if answer.begun else (f"only: {said}" if said else "nothing")
     load = "is its load or its disk (NFS) the cause? Log in and look"
-    # The shell that is to start the agent may wait for ever without a word.
+    # The shell that is to start the agent may wait for ever, or another one may read the agent as its input.
     shell = (
         f"`{connection.command_line(('true',))}`: if that is as slow, look at the start-up files of its"
-        " login shell (conda, pyenv, modules) and at the home (NFS); else at load and disks"
+        " login shell (conda, pyenv, modules; a line such as `exec zsh`, which belongs below"
+        " `[[ $- == *i* ]] || return`) and at the home (NFS); else at load and disks"
     )
-    fix = shell if what == "nothing" else load
+    fix = load if answer.begun else shell
     return AgentTimedOut(connection.name, f"the agent did not answer in time; it sent {what}", fix)

@@ -150,6 +150,21 @@ def test_a_start_up_file_that_hangs_is_suspected(
     assert "start-up files of its login shell" in caught.value.fix
 
 
+def test_another_shell_that_a_start_up_file_starts_is_suspected(
+    sshd: Sshd, as_user_of: Callable[[str], Connection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = as_user_of("bash")
+    start_file = sshd.folder / "account" / START_FILES["bash"]
+    monkeypatch.setattr(agent, "GRACE_S", 0.0)
+    start_file.write_text("exec sh -c 'echo what is this >&2; cat >/dev/null'\n")  # as `exec zsh -i` does
+    try:
+        with pytest.raises(AgentTimedOut, match="it sent only: what is this") as caught:
+            query_agent(connection, sys.executable, AgentRequest(HOST, deadline_s=2.0))
+    finally:
+        start_file.unlink()
+    assert "such as `exec zsh`, which belongs below `[[ $- == *i* ]] || return`" in caught.value.fix
+
+
 @pytest.mark.parametrize(
     ("shell", "start_file", "kind", "fix"),
     [
