@@ -22,6 +22,7 @@ from launcher.errors import GpulaunchError, HostError, HostsUnusable, RunNotKept
 from launcher.local.project import local_runs_dir
 from launcher.planning.plan import NodePlan
 from launcher.planning.run_record import read_run_records
+from launcher.rundir.layout import read_kept_outcome
 from launcher.rundir.run_id import LAST, run_name
 from launcher.runs.access import KnownHosts, RunAccess, access_run, open_heard
 from launcher.runs.expected_run import RunMeaning, find_expected
@@ -113,12 +114,21 @@ def find_run(
         if kept and is_meant and not is_listed:  # its host may be gone for good
             fixes.append(f"gpulaunch report {kept} shows what is kept locally")
         error.fix = "; ".join(fixes)
+        if isinstance(error, RunNotKept) and kept and (why := _read_refusal(kept)):
+            raise RunNotKept(f"{kept} never started: {why}", error.fix) from None
         raise
     if word in (LAST, run_name(found.run_id)):
         echo(f"{word} is {run_line(found, time.time())}", err=True)
     if other := scope.find_other_live(found, fitting):
         echo(f"another run lives, name it to take it: {run_line(other, time.time())}", err=True)
     return found
+
+
+def _read_refusal(run_id: str) -> str:
+    """Return why no host of a launch has ever started its part, "" where one has or that is not known."""
+    outcome = read_kept_outcome(local_runs_dir() / run_id)
+    refused = outcome.get("verdict") == "aborted" and outcome.get("run_dirs") == {}
+    return one_line(str(outcome.get("why") or ""), 400) if refused else ""
 
 
 def _of_job(job: str, _word: str, runs: tuple[RemoteRun, ...]) -> RemoteRun:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from launcher.errors import BadInput
-from launcher.rundir.layout import is_run, read_kept_outcome
+from launcher.rundir.end_state import summarize_ends
+from launcher.rundir.layout import is_run, read_kept_ends, read_kept_outcome
 from launcher.rundir.local_runs import find_local_run
 from launcher.text import one_line
 from preflight import regex as re
@@ -39,6 +40,8 @@ def read_logs(words: Sequence[str], runs: Path) -> tuple[Log, ...]:
     if is_silent and not any(map(_says_end, map(read_kept_outcome, list_run_directories(words, runs)))):
         names = ", ".join(log.name for log in logs[:_MOST_NAMES])
         kept = list_run_directories(words, runs)
+        if len(kept) == 1 and (ends := tuple(read_kept_ends(kept[0]))):
+            raise _ended_silently(kept[0], summarize_ends(ends)[1])
         fix = (
             f"gpulaunch fetch {kept[0].name} brings what it has printed since"
             if kept
@@ -86,12 +89,18 @@ def _of_run(directory: Path) -> list[Log]:
         said = f"; {one_line(str(why), 400)}" if (why := outcome.get("why")) else ""
         has_none = outcome.get("verdict") in ("interrupted", "verification_failed", "aborted")
         if has_none and _has_all_logs(outcome):
-            fix = f"gpulaunch report {run} shows its course"
-            raise BadInput(f"{run}: it ended before a rank of it had written a line{said}", fix)
+            raise _ended_silently(directory, str(why or ""))
         raise BadInput(f"{run}: no logs of it are kept locally{said}", f"gpulaunch fetch {run} brings them")
     if not files:
         raise BadInput(f"{directory}: no logs in this directory", "a run's logs are HOST/rank-N.log")
     return [_of_file(path, str(path.relative_to(directory))) for path in files]
+
+
+def _ended_silently(directory: Path, why: str) -> BadInput:
+    run = one_line(directory.name)
+    said = f"; {one_line(why, 400)}" if why else ""
+    fix = f"gpulaunch report {run} shows its course"
+    return BadInput(f"{run}: it ended before a rank of it had written a line{said}", fix)
 
 
 def _says_end(outcome: Mapping[str, Any]) -> bool:

@@ -196,6 +196,20 @@ def test_a_run_without_logs_here_is_fetched_where_it_has_any(tmp_path: Path, end
     assert refused.fix == f"gpulaunch {shown}"
 
 
+def test_a_run_that_was_stopped_before_its_first_line_is_not_fetched_again(tmp_path: Path) -> None:
+    host = tmp_path / RUN / "titan"
+    host.mkdir(parents=True)
+    (tmp_path / RUN / "plan.json").write_text("{}")
+    (host / "rank-0.log").touch()
+    end = {"ranks": {"0": -15}, "why": "stopped by ana@laptop", "cause": "request", "launcher_code": None}
+    state = {"phase": "ended", "exit": end, "started": 1.0}
+    (host / "state.json").write_text(json.dumps(state))
+    refused = gpulaunch("diagnose", RUN, "--logs", str(tmp_path)).exception
+    assert isinstance(refused, BadInput)
+    assert refused.message == f"{RUN}: it ended before a rank of it had written a line; stopped by ana@laptop"
+    assert refused.fix == f"gpulaunch report {RUN} shows its course"
+
+
 def test_the_run_that_is_offered_in_place_of_an_unknown_one_is_the_newest(tmp_path: Path) -> None:
     runs = a_run(a_run(tmp_path, "a-20260302-100000-ab12ce"))
     error = gpulaunch("diagnose", "other", "--logs", str(runs)).exception

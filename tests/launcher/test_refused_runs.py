@@ -1,0 +1,34 @@
+"""A launch that its host has refused: what commands say of a run that never was."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.launcher.asked_runs import ended as ended_there
+from tests.launcher.terminal import RUN, Home
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    home = Home(tmp_path / "home")
+    yield home
+    home.end_all()
+
+
+def test_a_run_that_its_host_refused_has_not_been_removed_by_anyone(home: Home) -> None:
+    home.launch("print('done')", detach=False)
+    ended_there(home)
+    shutil.rmtree(home.runs / RUN)
+    kept = home.home / "gpulaunch-runs" / RUN / "outcome.json"
+    outcome = json.loads(kept.read_text())
+    refused = {"verdict": "aborted", "run_dirs": {}, "why": "localhost: No space left on device"}
+    kept.write_text(json.dumps({**outcome, **refused}))
+    lost = home.gpulaunch("logs", "last")
+    assert (lost.returncode, lost.stdout) == (5, "")
+    assert f"{RUN} never started: localhost: No space left on device" in lost.stderr
+    assert f"gpulaunch report {RUN} shows what is kept locally" in lost.stderr
