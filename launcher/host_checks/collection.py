@@ -134,7 +134,7 @@ class Collection:
             facts, errors = {**alone.facts, **gathered.facts}, {**alone.errors, **gathered.errors}
             if listener is None:
                 reached = self._probe(probe, find_port, facts, waiting)
-            return GatherResult(facts, errors), reached
+            return GatherResult(facts, errors, {**alone.logins, **gathered.logins}), reached
 
     def _listen(
         self, main: "_MainHost", waiting: AgentSessions, find_port: FindPort, count: int

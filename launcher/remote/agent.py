@@ -119,8 +119,8 @@ def gather_facts(
             stream = held.enter_context(closing(start_agent(connection, entry.python)))
             stay = entry.name in staying
             request = request_for(entry)
-            if "input:0" in request.paths:
-                logins[entry.name] = format_login(connection)
+            if login := find_login(connection, request):
+                logins[entry.name] = login
             deadline = send_agent(stream, request, stay=stay)
             with suppress(IndexError):
                 idle.pop()()
@@ -133,6 +133,11 @@ def gather_facts(
 
     results = fanout(ask_one, todo, width=how.width, reopens=True, on_done=how.on_done, on_slow=how.on_slow)
     return replace(merge_results(todo, results), logins=logins)
+
+
+def find_login(connection: Connection, request: AgentRequest) -> str:
+    """Return the `ssh OPTIONS HOST` of a host that is asked for input paths, which a fix may name; else ""."""
+    return format_login(connection) if "input:0" in request.paths else ""
 
 
 def merge_results(

@@ -43,6 +43,9 @@ from launcher.errors import ConfigError, ConnectionRefused
 from launcher.remote.shards import worker
 from launcher.transports.base import Endpoint
 from launcher.transports.local import LocalConnection
+class Remote(LocalConnection):
+    def command_line(self, argv):
+        return " ".join(("ssh -p 2222", self.name, *argv))
 def opener_for(inventory, options):
     def opener(entry):
         if entry.name.startswith("refuses"):
@@ -53,7 +56,7 @@ def opener_for(inventory, options):
             os.kill(os.getpid(), signal.SIGKILL)
         if entry.name.startswith("locked") and options.prompt("Passphrase: ") != "right":
             options.prompt("Passphrase: ")
-        return LocalConnection(Endpoint(entry.name, "local", ""))
+        return Remote(Endpoint(entry.name, "local", ""))
     return opener
 worker.build_opener = opener_for
 sys.exit(worker.main())
@@ -125,6 +128,20 @@ def test_shards_merge_answers_and_errors_in_the_order_of_hosts(python: str) -> N
     assert [(each.from_host, each.port, each.ok) for each in reach] == [(name, 29500, True) for name in "abc"]
     assert sorted(came) == sorted(names)
     assert all(process.returncode is not None for process in processes)
+
+
+def test_a_fix_has_the_login_of_a_host_that_a_shard_has_reached(python: str) -> None:
+    entries = [HostEntry(name, python=python) for name in ("main", "a", "b")]
+
+    def request(entry: HostEntry) -> AgentRequest:
+        return AgentRequest(entry.name, paths={"input:0": "data"} if entry.name != "b" else {})
+
+    def opener(entry: HostEntry) -> Connection:
+        return LocalConnection(Endpoint(entry.name, "local", ""))
+
+    round_of_questions = Collection(entries, request, opener, 2, None)
+    gathered, _ = round_of_questions.collect_sharded(_access(), 2, None, lambda _: 0)
+    assert gathered.logins == {"main": "main", "a": "ssh -p 2222 a"}
 
 
 def test_hosts_of_a_shard_that_dies_are_named_as_not_known(python: str) -> None:

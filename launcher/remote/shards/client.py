@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, BinaryIO, TypeAlias, cast
 
 from launcher.config.inventory import HostEntry
@@ -152,6 +153,7 @@ class _Merger:
         self._reach: dict[int, tuple[Reach, ...]] = {}
         self._on_answer = on_answer
         self._earlier = earlier
+        self._logins: dict[str, str] = {}
 
     def add_answer(self, answer: HostAnswer) -> None:
         """Take what a host said, or the error that it does not hold facts."""
@@ -164,6 +166,8 @@ class _Merger:
             facts = error.without_frames()
         self.results[answer.number] = facts
         self._reach[answer.number] = answer.reach
+        if answer.login:
+            self._logins[entry.name] = answer.login
         self._on_answer(entry, facts, answer.answered_unix)
 
     def add_error(self, number: int, error: GpulaunchError) -> None:
@@ -174,7 +178,8 @@ class _Merger:
     def result(self) -> tuple[GatherResult, tuple[Reach, ...]]:
         """Return all in the hosts' order. Raises an error that belongs to none of the hosts."""
         order = range(len(self.entries))
-        merged = merge_results(self.entries, [self.results[number] for number in order])
+        results = [self.results[number] for number in order]
+        merged = replace(merge_results(self.entries, results), logins=self._logins)
         return merged, tuple(each for number in order for each in self._reach.get(number, ()))
 
 

@@ -32,12 +32,13 @@ class ShardRequest:
 
 @dataclass(frozen=True, slots=True)
 class HostAnswer:
-    """What one host answered: its document as sent, when it came, and whom it reached."""
+    """What one host answered: its document as sent, when it came, whom it reached, and how it is logged in to."""
 
     number: int
     document: bytes
     answered_unix: float
     reach: tuple[Reach, ...] = ()
+    login: str = ""  # as of `find_login`
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError
 from launcher.local.deferral import Deferred
 from launcher.local.fanout_places import Places
-from launcher.remote.agent import AgentRequest, read_document, send_agent, start_agent
+from launcher.remote.agent import AgentRequest, find_login, read_document, send_agent, start_agent
 from launcher.remote.fanout import fanout
 from launcher.remote.program_source import frame_program
 from launcher.remote.reachability import probe_from
@@ -108,7 +108,7 @@ def _ask(
         document = read_document(stream, connection, entry.python, deadline)
         answered = time.time()
         reach = () if targets is None else probe_from(entry, _next_program(stream), targets)
-        return HostAnswer(number, document, answered, reach)
+        return HostAnswer(number, document, answered, reach, find_login(connection, request_of_host))
 
 
 def _next_program(stream: Stream) -> Callable[[str, bytes, bytes], Stream]:
