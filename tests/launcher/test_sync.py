@@ -273,7 +273,14 @@ def test_a_directory_says_whose_other_tree_it_had(here: Path, there: Path) -> No
     first, second, third = "ana@x:/a/exp", "bo@y:/ü/exp", "cy@z:/exp\u2028two"
     assert [send(each) for each in (first, first, second)] == ["", "", first]
     # Two laptops in turn: each is named once. A third tree is new to the directory.
-    assert [send(each) for each in (first, second, first, third, third, second)] == ["", "", "", first, "", ""]
+    assert [send(each) for each in (first, second, first, third, third, second)] == [
+        "",
+        "",
+        "",
+        first,
+        "",
+        "",
+    ]
 
 
 def test_a_file_that_shrinks_while_it_is_sent_is_told(here: Path, there: Path) -> None:
