@@ -131,9 +131,9 @@ class SyncSession:
         return {"written": len(self.need), "kept": kept, "kept_in": kept_in, "former": former, **dropped}
 
     def _replace_source(self, source: str) -> str:
-        """Note whose tree the directory has; return whose it had, "" if unknown or if this one was in it before.
+        """Note whose tree the directory has; return whose it had, "" if unknown or if it had this one before.
 
-        A project that is sent from two machines in turn is no other project each time: its owner has read it once.
+        A project that two machines send in turn is named once for each: after that, its owner knows.
         """
         state, sources = self._here.directory, []
         with suppress(OSError):

@@ -32,7 +32,7 @@ class ShardRequest:
 
 @dataclass(frozen=True, slots=True)
 class HostAnswer:
-    """What one host answered: its document as sent, when it came, whom it reached, and how it is logged in to."""
+    """What one host answered: its document as sent, when it came, whom it reached, how one logs in to it."""
 
     number: int
     document: bytes
