@@ -231,7 +231,7 @@ def _warn_of_local_home(request: RunRequest, sets: tuple[str, ...]) -> None:
 
 
 def _list_other_homes(request: RunRequest, path: str) -> list[str]:
-    """Return who has another home on hosts: users, by ssh_config too, or all hosts where the client is a Mac."""
+    """Return who has another home on hosts: users, by ssh_config too, or all hosts for a Mac as client."""
     remote = [each for each in request.entries if not each.is_local]
     users = {each.user or _read_ssh_user(request, each) for each in remote} - {"", read_user_name()}
     return sorted(users) or ([each.name for each in remote] if path.startswith(_HOMES_OF_MACS) else [])

@@ -136,7 +136,7 @@ def gather_facts(
 
 
 def find_login(connection: Connection, request: AgentRequest) -> str:
-    """Return the `ssh OPTIONS HOST` of a host that is asked for input paths, for their fixes; else ""."""
+    """Return the `ssh OPTIONS HOST` of a host where the request is for input paths, else ""."""
     return format_login(connection) if "input:0" in request.paths else ""
 
 

@@ -195,7 +195,7 @@ def clocks_agree(
 
 
 def _clock_of_one(bounds: Mapping[str, ClockOffset], expect: Mapping[str, Expect]) -> Iterator[Problem]:
-    """Compare a host with the client, whose clock nobody has checked: a laptop that has slept may be off."""
+    """Compare a host with the client, whose own clock is not checked: a laptop that has slept may be off."""
     for name, (low, high) in bounds.items():
         off = max(low, -high)
         if off > max(_CLIENT_SKEW_S, expect.get(name, Expect()).clock_skew_s):
