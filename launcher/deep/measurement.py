@@ -27,8 +27,7 @@ from launcher.terminal.screen import Screen
 from launcher.text import one_line
 from preflight.checks.finding import blocks_launch
 from preflight.checks.runner import check_deep
-from preflight.deep.measurements import DeepRun, RankDeep, Unmeasured
-from preflight.deep.reports import add_reports
+from preflight.deep.measurements import DeepRun, RankDeep, Unmeasured, add_reports
 from preflight.frozen import dataclass
 
 _ROUNDS = 3

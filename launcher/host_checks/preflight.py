@@ -21,8 +21,7 @@ from launcher.planning.plan import ScriptFile
 from launcher.remote.agent import AgentRequest
 from launcher.remote.connection_pool import OpenConnection
 from launcher.remote.fanout import WIDTH
-from launcher.remote.pair_reachability import MOST_HOSTS, probe_pairs
-from launcher.remote.reachability import StartProgram, probe_reachability
+from launcher.remote.reachability import MOST_HOSTS, StartProgram, probe_pairs, probe_reachability
 from launcher.remote.shards.count import choose_shard_count
 from preflight.decide.deepspeed_config import find_offload_path
 from preflight.decide.input_paths import find_input_paths, resolve_host_path

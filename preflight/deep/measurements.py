@@ -1,24 +1,17 @@
-"""What the deep checks measured, as values: by rank and step. Rates are GB/s (1e9 bytes) and TFLOPS."""
+"""What the deep checks measured, by rank and step, as read from the reports of ranks, which are untrusted.
 
-from collections.abc import Mapping
-from dataclasses import field
+Rates are GB/s (1e9 bytes) and TFLOPS.
+"""
 
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import field, replace
+from typing import Any
+
+from preflight.errors import MalformedFacts
+from preflight.facts.json_codec import decode
 from preflight.frozen import dataclass
 from preflight.job import Expect
-
-STEP_CODES: Mapping[str, str] = {
-    "join": "DEEP008",
-    "memory": "DEEP001",
-    "matmul": "DEEP002",
-    "digest": "DEEP003",
-    "copy": "DEEP004",
-    "host": "DEEP005",
-    "peer": "DEEP006",
-    "node": "DEEP007",
-    "world": "DEEP008",
-    "pairs": "DEEP009",
-}
-"""The steps in their order, and the check that each belongs to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,3 +223,63 @@ class DeepRun:
     def hosts(self) -> tuple[str, ...]:
         """The hosts that were measured, in the order of their ranks."""
         return tuple(dict.fromkeys(each.host for each in self.ranks))
+
+
+_MOST_VALUES = 4096
+_STEPS: Mapping[str, tuple[str, str, type[Any]]] = {
+    "join": ("DEEP008", "facts", DeviceFacts),
+    "memory": ("DEEP001", "memory", MemoryTest),
+    "matmul": ("DEEP002", "matmul", Products),
+    "digest": ("DEEP003", "digest", Digests),
+    "copy": ("DEEP004", "copy", Copies),
+    "host": ("DEEP005", "host_copies", HostCopies),
+    "peer": ("DEEP006", "peer", Transfers),
+    "node": ("DEEP007", "node", Reduction),
+    "world": ("DEEP008", "world", Reduction),
+    "pairs": ("DEEP009", "pairs", Transfers),
+}
+"""The steps in their order: the check of each, the field of `RankDeep` and what its report holds."""
+
+STEP_CODES: Mapping[str, str] = {step: code for step, (code, _, _) in _STEPS.items()}
+
+
+def add_reports(rank: RankDeep, reports: Iterable[Mapping[str, Any]]) -> RankDeep:
+    """Return the rank with what it reported; a report that does not fit counts as a failed step."""
+    for report in reports:
+        rank = _add(rank, report)
+    return rank
+
+
+def _add(rank: RankDeep, report: Mapping[str, Any]) -> RankDeep:
+    kind, step = report.get("kind"), str(report.get("step"))
+    if kind == "result" and step == "end":
+        return replace(rank, done=True)
+    if step not in STEP_CODES:
+        return rank
+    if kind == "begin":
+        return replace(rank, begun=(*rank.begun, step))
+    if kind == "failed":
+        return replace(rank, failed={**rank.failed, step: str(report.get("error"))[:1000]})
+    try:
+        if kind == "stuck":
+            return replace(rank, stuck=decode(Stuck, dict(report)))
+        if kind == "silent":
+            return replace(rank, silent=decode(Silent, dict(report)))
+        _, name, shape = _STEPS[step]
+        if kind == "result" and _is_bounded(report):
+            waits = {**rank.waits, step: decode(Waits, dict(report))}
+            return replace(rank, waits=waits, **{name: decode(shape, dict(report))})
+    except MalformedFacts as misfit:
+        return replace(rank, failed={**rank.failed, step: f"its report does not fit: {misfit.message}"})
+    return replace(rank, failed={**rank.failed, step: "its report does not fit"})
+
+
+def _is_bounded(value: object) -> bool:
+    """Return whether numbers and lists are of a size that arithmetic with them cannot fail."""
+    if isinstance(value, Mapping):
+        return all(_is_bounded(each) for each in value.values())
+    if isinstance(value, list):
+        return len(value) <= _MOST_VALUES and all(_is_bounded(each) for each in value)
+    if isinstance(value, float):
+        return math.isfinite(value) and abs(value) < 1e15
+    return True

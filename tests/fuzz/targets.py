@@ -282,8 +282,7 @@ def _deep(_: Path) -> Read:
     from launcher.report.preflight_page.deep_section import render_deep
     from preflight.checks.finding import encode_finding
     from preflight.checks.runner import check_deep
-    from preflight.deep.measurements import DeepRun, RankDeep
-    from preflight.deep.reports import add_reports
+    from preflight.deep.measurements import DeepRun, RankDeep, add_reports
 
     def read(data: bytes) -> None:
         try:

@@ -11,7 +11,7 @@ from launcher.errors import HostError, NameNotResolved
 from launcher.host_checks.evaluation import evaluate_facts
 from launcher.host_checks.result import PreflightResult
 from launcher.remote.agent import GatherResult
-from launcher.remote.pair_reachability import MOST_HOSTS
+from launcher.remote.reachability import MOST_HOSTS
 from preflight.facts.host import HostFacts, Reach
 from preflight.facts.json_codec import decode, encode
 from preflight.job import Job

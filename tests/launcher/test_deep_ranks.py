@@ -12,8 +12,7 @@ from launcher.follow.deep_reports import DeepReports
 from launcher.rundir.event_schema import validate_event
 from preflight.checks.finding import Finding
 from preflight.checks.runner import check_deep
-from preflight.deep.measurements import DeepRun, RankDeep
-from preflight.deep.reports import add_reports
+from preflight.deep.measurements import DeepRun, RankDeep, add_reports
 from tests.field_notes.ranks import LIGHT, shimmed
 from tests.launcher.sources import ROOT
 

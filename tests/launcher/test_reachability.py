@@ -11,9 +11,8 @@ from launcher.config.inventory import HostEntry
 from launcher.errors import AgentProtocolError, DescriptorsExhausted
 from launcher.remote.agent import AgentRequest, GatherOptions, gather_facts
 from launcher.remote.agent_sessions import AgentSessions
-from launcher.remote.pair_reachability import probe_pairs
 from launcher.remote.program_source import build_stdin_command
-from launcher.remote.reachability import probe_reachability, probe_targets
+from launcher.remote.reachability import probe_pairs, probe_reachability, probe_targets
 from launcher.transports.base import Connection, Endpoint, Stream
 from launcher.transports.local import LocalConnection
 from tests.launcher.sshd import Sshd

@@ -20,8 +20,7 @@ from preflight.checks.finding import Finding
 from preflight.checks.runner import check_deep
 from preflight.deep.comparison import compute_gbs, compute_tflops
 from preflight.deep.hung_ranks import find_culprits
-from preflight.deep.measurements import DeviceFacts, RankDeep
-from preflight.deep.reports import add_reports
+from preflight.deep.measurements import DeviceFacts, RankDeep, add_reports
 from preflight.deep.slow_links import PairVerdict, judge_pairs
 from tests.preflight.deep_runs import deep_run
 
