@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from launcher.cleanup import render
 from launcher.cleanup.clean import (
     SKIPPED_FACTS,
     TERM_GRACE_S,
@@ -20,13 +21,6 @@ from launcher.cleanup.clean import (
     list_unreadable,
     refuse_unknown,
     write_audit,
-)
-from launcher.cleanup.render import (
-    encode_clean,
-    encode_host,
-    render_question,
-    render_result,
-    render_selections,
 )
 from launcher.commands._answer import confirm, json_option
 from launcher.commands._host_access import HostAccess, open_host_access
@@ -142,26 +136,26 @@ class _CleanSession:
             refuse_unknown(host.facts, self.clean_options.filter)
         words = self.access.inventory.access_words
         chosen = ((host.facts, host.selection) for host in found)
-        self.print_lines(render_selections(chosen, self.clean_options.filter, words))
+        self.print_lines(render.render_selections(chosen, self.clean_options.filter, words))
         self._print_errors(errors)
         approved = {} if options.dry_run else self._approve(found, options)
         outlive_terminal()
         cleaned, failed = self._end([host for host in found if approved.get(host.entry.name)], approved)
         errors |= failed
         for done in cleaned.values():
-            self.print_lines(render_result(done))
+            self.print_lines(render.render_result(done))
         self._print_errors(failed)
         code = _exit_code(found, cleaned, errors, options.pids, dry_run=options.dry_run)
         if options.as_json:
             parts = {
-                host.entry.name: encode_host(host.facts, host.selection, cleaned.get(host.entry.name))
+                host.entry.name: render.encode_host(host.facts, host.selection, cleaned.get(host.entry.name))
                 for host in found
             }
             failures = [
                 (name, error.code, error.message, complete_commands(error.fix, words))
                 for name, error in errors.items()
             ]
-            echo_json(encode_clean(parts, failures, code))
+            echo_json(render.encode_clean(parts, failures, code))
         return code
 
     def _print_errors(self, errors: dict[str, GpulaunchError]) -> None:
@@ -198,7 +192,7 @@ class _CleanSession:
         """Return what may be ended on each host: what is certain, and the rest after a yes."""
         to_confirm = sum(len(host.selection.needs_confirmation) for host in found)
         may_ask = to_confirm > 0 and not options.as_json and sys.stdin.isatty()
-        yes = options.yes or (may_ask and confirm(render_question(to_confirm)))
+        yes = options.yes or (may_ask and confirm(render.render_question(to_confirm)))
         if to_confirm and not yes:
             self.print_lines((f"{to_confirm} left as they are; add --yes to end what is shown as `end?`",))
         return {host.entry.name: host.list_approved(yes=yes) for host in found}

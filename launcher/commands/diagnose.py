@@ -17,14 +17,8 @@ from launcher.follow.failure_diagnosis import diagnose_kept_run, read_kept_failu
 from launcher.follow.failures import Failure
 from launcher.follow.suggested_commands import read_places, with_run_commands
 from launcher.report.diagnosis import encode_diagnosis, render_diagnosis
+from launcher.rundir import layout
 from launcher.rundir.end_state import summarize_ends
-from launcher.rundir.layout import (
-    has_end,
-    read_kept_ends,
-    read_kept_outcome,
-    read_kept_plan,
-    read_kept_source,
-)
 from launcher.rundir.local_runs import find_local_run
 from launcher.rundir.log_files import list_run_directories, read_logs
 from launcher.rundir.run_id import LAST, is_run_name, run_name
@@ -55,18 +49,18 @@ def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:
     read = read_logs(logs, runs)
     kept = list_run_directories(logs, runs)
     alone = kept[0] if len(kept) == len(logs) == 1 else None
-    outcome = read_kept_outcome(alone) if alone else {}
+    outcome = layout.read_kept_outcome(alone) if alone else {}
     failure = read_kept_failure(outcome)
-    end = _read_end(outcome, tuple(read_kept_ends(alone)) if alone else ())
+    end = _read_end(outcome, tuple(layout.read_kept_ends(alone)) if alone else ())
     found = diagnose_kept_run(read, failure)
     if len(kept) == len(logs) or all(map(_means_run, logs)):
         # Two runs may have had different interpreters on one host.
-        places = read_places(read_kept_plan(kept[0]), outcome) if len(kept) == 1 else ()
+        places = read_places(layout.read_kept_plan(kept[0]), outcome) if len(kept) == 1 else ()
         found = with_run_commands(found, places)
         if places:
             starts = {place.host: place.cwd for place in places}
-            found = name_left_out(found, read_kept_source(kept[0]), starts)
-    open_ended = [path.name for path in kept if not has_end(path)]
+            found = name_left_out(found, layout.read_kept_source(kept[0]), starts)
+    open_ended = [path.name for path in kept if not layout.has_end(path)]
     if as_json:
         keys = ("host", "rank", "code", "summary")
         root = None if failure is None else {key: getattr(failure, key) for key in keys}

@@ -16,17 +16,12 @@ from launcher.commands._completion import complete_files
 from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import HostOptions, add_host_options
 from launcher.commands._param_types import hosts_option, launch_option
+from launcher.config import script_config
 from launcher.config.command_config import read_command
 from launcher.config.config_overrides import Overrides
 from launcher.config.host_access_args import complete_commands, without_option
 from launcher.config.inventory import FILE_NAME, LOCALHOST, HostEntry
 from launcher.config.node_sets import fold_hosts, format_host_range
-from launcher.config.script_config import (
-    PLACES_OF_WORDS,
-    build_config_for_command,
-    explain_absent_script,
-    refuse_shell_script,
-)
 from launcher.engines.command_line.parsed_command import MissingValue
 from launcher.errors import BadInput, CommandRefused, GpulaunchError, HostError, HostsUnusable
 from launcher.host_checks.host_errors import fold_errors
@@ -34,15 +29,7 @@ from launcher.local.atomic_write import write_atomic
 from launcher.local.home import abbreviate_home
 from launcher.local.project import FOLDER
 from launcher.local.source_files import read_source
-from launcher.scaffold.first_files import (
-    HostDraft,
-    name_hosts,
-    render_entries,
-    render_hosts_yaml,
-    render_job_config,
-    render_node_defaults,
-    render_run_config,
-)
+from launcher.scaffold import first_files
 from launcher.scaffold.interpreters import PythonEnvironment, choose_interpreter, list_interpreters
 from launcher.scaffold.sbatch_reader import BatchScript, read_batch_script
 from launcher.text import count_noun
@@ -98,7 +85,7 @@ def command(
 
         resolve_root(Path.cwd())  # which the launch would refuse
     found = _found(entries, list_interpreters(entries, access.open, width=access.width))
-    rows = name_hosts(entries, found, abbreviate_home(access.inventory.identity_file))
+    rows = first_files.name_hosts(entries, found, abbreviate_home(access.inventory.identity_file))
     answer = Answer("gpulaunch.init/1", as_json=as_json)
     for text, alike in groupby(rows, _describe_result):
         answer.say(f"{fold_hosts(row.name for row in alike)}: {text}")
@@ -106,9 +93,9 @@ def command(
     if run is not None:
         _make_folder(Path(FOLDER))
     if run is not None and run.batch is not None and not hosts:
-        files = [_write(answer, place, render_node_defaults(rows[0]), [])]
+        files = [_write(answer, place, first_files.render_node_defaults(rows[0]), [])]
     else:
-        files = [_write(answer, place, render_hosts_yaml(rows), _lacking(rows, entries))]
+        files = [_write(answer, place, first_files.render_hosts_yaml(rows), _lacking(rows, entries))]
     if run is not None:
         config = Path(FOLDER) / f"{run.name}.yaml"
         text = _config_text(run, rows)
@@ -136,10 +123,10 @@ def _make_folder(folder: Path) -> None:
         ) from None
 
 
-def _config_text(run: _Run, rows: Sequence[HostDraft]) -> str:
+def _config_text(run: _Run, rows: Sequence[first_files.HostDraft]) -> str:
     if run.batch is not None:
-        return render_job_config(run.name, run.batch, run.launch)
-    return render_run_config(
+        return first_files.render_job_config(run.name, run.batch, run.launch)
+    return first_files.render_run_config(
         run.script, rows, Path.cwd().name, name=run.name, command=run.command, launch=run.launch
     )
 
@@ -149,7 +136,7 @@ def _batch_run(text: str, stem: str, launch: int | None) -> _Run | None:
     script = read_batch_script(text)
     if script is None:
         return None
-    config = build_config_for_command((script.command,), Overrides(launch=launch, for_job=True))
+    config = script_config.build_config_for_command((script.command,), Overrides(launch=launch, for_job=True))
     return _Run(stem or config.name, launch=launch, batch=script)
 
 
@@ -163,17 +150,17 @@ def _run(words: tuple[str, ...], launch: int | None, *, pasted: bool) -> _Run:
         len(words) == 1 if script.endswith(_SCRIPTS) or Path(script).exists() else not pasted
     ):
         if not Path(script).is_file():
-            raise explain_absent_script(script, PLACES_OF_WORDS)
+            raise script_config.explain_absent_script(script, script_config.PLACES_OF_WORDS)
         if (
             not script.endswith(".py")
             and (job := _batch_run(_head(script), Path(script).stem, launch)) is not None
         ):
             return job
-        refuse_shell_script(script, "init")
+        script_config.refuse_shell_script(script, "init")
         return _Run(Path(script).stem, script=Path(script).as_posix())
     if len(words) == 1 and (job := _batch_run(words[0], "", launch)) is not None:
         return job
-    config = build_config_for_command(words, Overrides(launch=launch))
+    config = script_config.build_config_for_command(words, Overrides(launch=launch))
     known = config.command.unknown if config.command is not None else ()
     hosts = config.hosts if config.names_hosts else ()
     return _Run(config.name, command=_written(words, launch, known), launch=launch, hosts=hosts)
@@ -194,7 +181,9 @@ def _head(path: str) -> str:
         return file.read(_MAX_BYTES).decode("utf-8", "replace")
 
 
-def _next_steps(rows: Sequence[HostDraft], place: Path, run: _Run | None, *, is_edited: bool) -> list[str]:
+def _next_steps(
+    rows: Sequence[first_files.HostDraft], place: Path, run: _Run | None, *, is_edited: bool
+) -> list[str]:
     """Return what a person does now: where no environment can train, a launch is not it.
 
     `is_edited`: the file at `place` is to get the lines that were shown first.
@@ -227,7 +216,7 @@ def _does_without_torch(script: str) -> bool:
     return analyze_script(_head(script), script, find=read_source).without_torch
 
 
-def _encode_host(row: HostDraft) -> dict[str, Any]:
+def _encode_host(row: first_files.HostDraft) -> dict[str, Any]:
     chosen = choose_interpreter(row.environments)
     return {
         "name": row.name,
@@ -259,7 +248,7 @@ def _found(
     return found
 
 
-def _describe_result(row: HostDraft) -> str:
+def _describe_result(row: first_files.HostDraft) -> str:
     chosen = choose_interpreter(row.environments)
     old = [each for each in row.environments if each.torch and each.is_too_old]
     if chosen is None and old:
@@ -269,15 +258,15 @@ def _describe_result(row: HostDraft) -> str:
     return f"{chosen.path} ({chosen.describe})"
 
 
-def _lacking(rows: Sequence[HostDraft], entries: Sequence[HostEntry]) -> list[str]:
+def _lacking(rows: Sequence[first_files.HostDraft], entries: Sequence[HostEntry]) -> list[str]:
     """Return what a hosts.yaml that exists should say: of hosts that are not in it, or start another one."""
-    lacking: list[HostDraft] = []
+    lacking: list[first_files.HostDraft] = []
     for row, entry in zip(rows, entries, strict=True):
         chosen = choose_interpreter(row.environments)
         is_listed = entry.in_inventory or entry.is_local
         if not is_listed or (chosen is not None and chosen.path != entry.python):
             lacking.append(row)
-    return list(render_entries(lacking))
+    return list(first_files.render_entries(lacking))
 
 
 def _unlike(config: Path, text: str) -> list[str]:

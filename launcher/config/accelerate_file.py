@@ -8,13 +8,8 @@ from typing import Any
 
 from launcher.config.deepspeed_file import parse_section
 from launcher.config.yaml_tree import ConfigIssues
+from launcher.engines import accelerate_settings
 from launcher.engines.accelerate_config import find_deepspeed_file, with_deepspeed_file
-from launcher.engines.accelerate_settings import (
-    AccelerateSettings,
-    default_config_paths,
-    read_settings,
-    with_options,
-)
 from launcher.engines.base import RUN_DIR
 from launcher.engines.command_line.parsed_command import OptionUse, ParsedCommand, Request
 from launcher.errors import ConfigError
@@ -24,7 +19,7 @@ from preflight.job import DeepSpeedConfig
 DEEPSPEED_FILE = "deepspeed.json"  # what a DeepSpeed config file is called in the run directory of every host
 
 
-def read_accelerate_file(path: Path) -> AccelerateSettings:
+def read_accelerate_file(path: Path) -> accelerate_settings.AccelerateSettings:
     """Return what the file says. Raises ConfigError where it is not YAML, and CommandRefused for its keys."""
     from launcher.config.yaml_reader import read_file  # noqa: PLC0415 - runs without such a file need no yaml
 
@@ -32,21 +27,21 @@ def read_accelerate_file(path: Path) -> AccelerateSettings:
     return read_settings_text(path.read_text(encoding="utf-8-sig"), str(path))
 
 
-def read_settings_text(text: str, source: str) -> AccelerateSettings:
+def read_settings_text(text: str, source: str) -> accelerate_settings.AccelerateSettings:
     """Return what the text of a config file says, as `read_accelerate_file` does."""
     from launcher.config.yaml_bounds import YamlLimitExceeded, load_values  # noqa: PLC0415 - as above
     from launcher.config.yaml_reader import parse_text  # noqa: PLC0415
 
     parse_text(text, source, ConfigIssues())
     try:
-        return read_settings(load_values(text) or {}, source)
+        return accelerate_settings.read_settings(load_values(text) or {}, source)
     except YamlLimitExceeded as error:
         raise ConfigError(f"{source}:{error.line}: {error}") from None
 
 
 def find_local_default(environ: Mapping[str, str]) -> Path | None:
     """Return accelerate's default config file of this machine, None where there is none."""
-    paths = (expand_home(path) for path in default_config_paths(environ))
+    paths = (expand_home(path) for path in accelerate_settings.default_config_paths(environ))
     return next((path for path in paths if path.is_file()), None)
 
 
@@ -64,8 +59,8 @@ def read_accelerate_fields(
     launch; one that is not local must be on every host. Raises ConfigError and CommandRefused.
     """
     path = None if name is None else _find(folder, name)
-    read = AccelerateSettings() if path is None else read_accelerate_file(path)
-    settings = with_options(read, kept)
+    read = accelerate_settings.AccelerateSettings() if path is None else read_accelerate_file(path)
+    settings = accelerate_settings.with_options(read, kept)
     config = settings.config
     if path is None and not config:
         return {}

@@ -4,14 +4,8 @@ The tables drive validation, the JSON Schemas that editors complete from (`gpula
 and docs/configuration.md (tests/pages/configuration.py).
 """
 
+from launcher.config import disconnect_options
 from launcher.config.before_stop_options import BEFORE_STOP
-from launcher.config.disconnect_options import (
-    DEFAULT_GRACE_S,
-    DEFAULT_TIMEOUT_S,
-    MAX_GRACE_S,
-    MIN_TIMEOUT_S,
-    POLICIES,
-)
 from launcher.config.expect_options import EXPECT_KEYS
 from launcher.config.host_fields import ADDRESS, INTERPRETER, gpus
 from launcher.config.host_names import USER_PATTERN
@@ -314,24 +308,24 @@ CONFIG_KEYS: tuple[Field, ...] = (
     ),
     Field(
         "on_disconnect",
-        Keyword(POLICIES),
+        Keyword(disconnect_options.POLICIES),
         "What a run does when its client is gone: terminal closed, laptop asleep, link lost.",
         "stop",
         "continue",
     ),
     Field(
         "disconnect_timeout",
-        duration(MIN_TIMEOUT_S),
+        duration(disconnect_options.MIN_TIMEOUT_S),
         "How long hosts wait for a client with `on_disconnect: stop`, and a client for silent hosts.",
         "60s",
-        f"{DEFAULT_TIMEOUT_S:g}",
+        f"{disconnect_options.DEFAULT_TIMEOUT_S:g}",
     ),
     Field(
         "grace",
-        duration(0, MAX_GRACE_S),
+        duration(0, disconnect_options.MAX_GRACE_S),
         "From SIGTERM to SIGKILL when a person, or a lost client, stops the run: time for a last checkpoint.",
         "60s",
-        f"{DEFAULT_GRACE_S:g}",
+        f"{disconnect_options.DEFAULT_GRACE_S:g}",
     ),
     Field(
         "before_stop",

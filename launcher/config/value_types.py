@@ -6,17 +6,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from launcher import durations
+from launcher.config import value_remedies
 from launcher.config.host_ranges import check_form
-from launcher.config.value_remedies import (
-    OTHER_NAMES,
-    as_arguments,
-    as_duration,
-    as_key,
-    as_list,
-    as_mib,
-    as_name,
-    as_pair,
-)
 from launcher.config.yaml_tree import ConfigIssues, YamlNode, hint_nearest
 from preflight import regex as re
 from preflight.frozen import dataclass
@@ -119,7 +110,7 @@ def integer(low: int, high: int, *, in_mib: bool = False, note: str = "") -> Cus
         number = int(item.text) if re.fullmatch(r"[+-]?[0-9]{1,18}", item.text) else low - 1
         if low <= number <= high:
             return number
-        raise ValueError(expected + as_mib(item.text) * in_mib)
+        raise ValueError(expected + value_remedies.as_mib(item.text) * in_mib)
 
     shape = {"type": "integer", "minimum": low, "maximum": high}
     return Custom(expected, parse, lambda: shape)
@@ -140,7 +131,7 @@ def duration(low_s: float = 0, high_s: float = 1e9) -> Custom:
     def parse(item: YamlNode) -> float:
         seconds = durations.parse_duration(item.text)
         if seconds is None:
-            raise ValueError(durations.EXPECTED + as_duration(item.text))
+            raise ValueError(durations.EXPECTED + value_remedies.as_duration(item.text))
         if not low_s <= seconds <= high_s:
             raise ValueError(f"a duration from {low_s:g} s" + f" to {high_s:g} s" * (seconds > high_s))
         return seconds
@@ -204,7 +195,7 @@ class ListOf:
         if isinstance(item.value, str) and self.allow_scalar:
             found = ConfigIssues()
             value = self.kind.read(item, found)
-            if found.found and (several := as_list(item.value, least=2)):
+            if found.found and (several := value_remedies.as_list(item.value, least=2)):
                 mistakes.add_wrong_value(item, self.kind.expected + several)
             else:
                 mistakes.found += found.found
@@ -212,10 +203,10 @@ class ListOf:
         parts = item.value if isinstance(item.value, tuple) else (item,)
         pairs = next((part for part in parts if isinstance(part.value, dict)), None)
         if self.kind is SCALAR and pairs is not None:
-            mistakes.add_wrong_value(pairs, self.expected + as_arguments(item.value))
+            mistakes.add_wrong_value(pairs, self.expected + value_remedies.as_arguments(item.value))
             return None
         if not isinstance(item.value, tuple):
-            mistakes.add_wrong_value(item, self.expected + as_list(item.value))
+            mistakes.add_wrong_value(item, self.expected + value_remedies.as_list(item.value))
             return None
         return tuple(value for part in item.value if (value := self.kind.read(part, mistakes)) is not None)
 
@@ -252,7 +243,9 @@ class MapOf:
         if item.value is None:
             return {}
         if not isinstance(item.value, dict):
-            mistakes.add_wrong_value(item, self.expected + as_key(item.value, self.name_pattern))
+            mistakes.add_wrong_value(
+                item, self.expected + value_remedies.as_key(item.value, self.name_pattern)
+            )
             return None
         found = {}
         for name, part in item.value.items():
@@ -262,7 +255,7 @@ class MapOf:
                     f"unknown key; expected one of {', '.join(self.names)}{hint_nearest(name, self.names)}",
                 )
             elif not re.fullmatch(self.name_pattern, name):
-                hint = as_name(name, self.name_pattern)
+                hint = value_remedies.as_name(name, self.name_pattern)
                 mistakes.add(part, f"expected {self.name_expected} as the key{hint}")
             elif (value := self.kind.read(part, mistakes)) is not None:
                 found[name] = value
@@ -295,7 +288,7 @@ class ScalarOrMap:
         if isinstance(item.value, dict):
             return self.mapping.read(item, mistakes) or None
         keys = self.mapping.keys if isinstance(self.mapping, Section) else ()
-        pair = as_pair(item.text, [key.name for key in keys])
+        pair = value_remedies.as_pair(item.text, [key.name for key in keys])
         if pair or not isinstance(item.value, str):
             mistakes.add_wrong_value(item, self.expected + pair)
             return None
@@ -319,7 +312,7 @@ class Field:
 def is_called(key: Field, name: str) -> bool:
     """Return whether a mistaken name is a key, but for its case, or what another tool calls it."""
     word = name.lower().replace("-", "_")
-    return word == key.name or word in OTHER_NAMES.get(key.name, "").split()
+    return word == key.name or word in value_remedies.OTHER_NAMES.get(key.name, "").split()
 
 
 def _as_mapping(item: YamlNode, keys: tuple[Field, ...], *, has_short: bool = True) -> str:
@@ -332,7 +325,7 @@ def _as_mapping(item: YamlNode, keys: tuple[Field, ...], *, has_short: bool = Tr
     one = f" (write {{{first.name}: {item.text}}})" if fits else ""
     several = re.search(rf"\(write ({first.name}: [^()]+)\)", str(found.found[0])) if found.found else None
     one = f" (write {{{several[1]}}})" if several else one
-    return as_pair(item.text, [key.name for key in keys]) or one
+    return value_remedies.as_pair(item.text, [key.name for key in keys]) or one
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,7 +354,7 @@ class Section:
         found = {}
         for name, part in item.value.items():
             if name not in known:
-                names, pair = tuple(known), as_pair(name, known) * (part.value is None)
+                names, pair = tuple(known), value_remedies.as_pair(name, known) * (part.value is None)
                 meant = next((key.name for key in self.keys if is_called(key, name)), "")
                 hint = hint_nearest(meant, names) or self.elsewhere(name) or hint_nearest(name, names)
                 hint = pair or hint or f"; expected one of {', '.join(names)}"

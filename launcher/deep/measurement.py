@@ -5,15 +5,8 @@ from dataclasses import replace
 
 from launcher.config.disconnect_options import ATTENDED
 from launcher.config.host_access_args import complete_commands
+from launcher.deep import targets
 from launcher.deep.best_values import BestValues
-from launcher.deep.targets import (
-    SCRIPT,
-    DeepOptions,
-    build_deep_job,
-    choose_hosts,
-    list_blocked_hosts,
-    settle_gpus,
-)
 from launcher.errors import GpulaunchError
 from launcher.follow.outcome import Outcome
 from launcher.host_checks.result import PreflightResult
@@ -43,7 +36,7 @@ class _Prepared:
 
 
 def measure_hosts(
-    launch: LaunchRequest, result: PreflightResult, screen: Screen, options: DeepOptions
+    launch: LaunchRequest, result: PreflightResult, screen: Screen, options: targets.DeepOptions
 ) -> DeepReport:
     """Measure what `result` found free, judge it, keep it beside the logs of its run.
 
@@ -74,10 +67,10 @@ def judge_run(run: DeepRun, launch: LaunchRequest, *, interrupted: bool = False)
     return DeepReport.of(run, findings, interrupted=interrupted)
 
 
-def _prepare(launch: LaunchRequest, result: PreflightResult, options: DeepOptions) -> _Prepared:
+def _prepare(launch: LaunchRequest, result: PreflightResult, options: targets.DeepOptions) -> _Prepared:
     """Check the hosts for the measuring launch, without those that cannot take part in it."""
-    job = settle_gpus(build_deep_job(launch.job, options), result)
-    entries, left_out = choose_hosts(result, job)
+    job = targets.settle_gpus(targets.build_deep_job(launch.job, options), result)
+    entries, left_out = targets.choose_hosts(result, job)
     if not entries:
         return _Prepared(None, left_out)
     source = read_program_source("deep").decode()
@@ -88,7 +81,7 @@ def _prepare(launch: LaunchRequest, result: PreflightResult, options: DeepOption
         job=job,
         preflight=replace(
             launch.preflight,
-            sent=ScriptFile(SCRIPT, source),
+            sent=ScriptFile(targets.SCRIPT, source),
             script_after_sync=None,
             tree=None,
             makes_workdir=False,
@@ -101,7 +94,7 @@ def _prepare(launch: LaunchRequest, result: PreflightResult, options: DeepOption
         bad = {
             name: Unmeasured(name, None, one_line(error.detail, 200), error.fix)
             for name, error in checked.errors.items()
-        } | list_blocked_hosts(checked)
+        } | targets.list_blocked_hosts(checked)
         left_out += tuple(bad.values())
         if not bad:
             return _without_cluster_findings(request, checked, left_out)

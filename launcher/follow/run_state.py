@@ -8,20 +8,8 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from launcher.config.disconnect_options import DEFAULT_GRACE_S
+from launcher.follow import events
 from launcher.follow.deep_reports import DeepReports
-from launcher.follow.events import (
-    Disconnected,
-    HostEnded,
-    HostLost,
-    HostReport,
-    HostStarted,
-    Interrupted,
-    JobEnds,
-    Reconnected,
-    RunEvent,
-    StartRefused,
-    Tick,
-)
 from launcher.follow.failures import Failure, explain_oom, find_root_cause
 from launcher.follow.guard_reports import STOP_EXIT, GuardReports, GuardStop
 from launcher.follow.idle_hosts import IdleHosts
@@ -90,7 +78,7 @@ class RunState:
         self.rank_codes: dict[int, int | None] = {}
         self.interrupts = 0
         self.interrupted_by = ""
-        self.job_ends: JobEnds | None = None
+        self.job_ends: events.JobEnds | None = None
         self.stopped_by_interrupt = False
         self.stopping, self._stopped_for_failure = "", False
         self.stopped_by = ""  # who else asked for the end
@@ -119,32 +107,32 @@ class RunState:
         """The first failure by what is known now, with the exception that the rank reported."""
         return find_root_cause(self.failures)
 
-    def handle(self, event: RunEvent) -> Iterator[Action]:
+    def handle(self, event: events.RunEvent) -> Iterator[Action]:
         """Take what happened; yield what is to be done now."""
         match event:
-            case HostStarted(host=host, run_dir=run_dir):
+            case events.HostStarted(host=host, run_dir=run_dir):
                 self.nodes[host].run_dir = run_dir
                 self.nodes[host].disconnected = False
-            case StartRefused():
+            case events.StartRefused():
                 self.nodes.close(event.host).refused = event
                 yield from self._stop_others(f"{event.host}: {event.why}")
-            case HostReport():
+            case events.HostReport():
                 yield from self._host_report(event)
-            case HostEnded():
+            case events.HostEnded():
                 yield from self._host_ended(event)
-            case Disconnected() | Reconnected():
+            case events.Disconnected() | events.Reconnected():
                 if self.nodes[event.host].note_link(event):
-                    yield Notify(event.message, bad=isinstance(event, Disconnected))
-            case HostLost():
+                    yield Notify(event.message, bad=isinstance(event, events.Disconnected))
+            case events.HostLost():
                 yield from self._lost(event)
-            case Interrupted():
+            case events.Interrupted():
                 yield from self._interrupted(event)
-            case JobEnds():
+            case events.JobEnds():
                 yield from self._job_ends(event)
-            case Tick(at=at):
+            case events.Tick(at=at):
                 yield from self._judge_quiet(at)
 
-    def _host_report(self, report: HostReport) -> Iterator[Action]:
+    def _host_report(self, report: events.HostReport) -> Iterator[Action]:
         if isinstance(rank := report.fields.get("rank"), int):
             yield from self._rank_report(report, rank)
         match report.event:
@@ -165,7 +153,7 @@ class RunState:
                 said = f"{report.fields.get('what')} did not work: {report.fields.get('error')}"
                 yield Notify(f"{report.host}: {said}", bad=True)
 
-    def _rank_report(self, report: HostReport, rank: int) -> Iterator[Action]:
+    def _rank_report(self, report: events.HostReport, rank: int) -> Iterator[Action]:
         match report.event:
             case "rank" | "state":
                 for words in self.verification.update(report.host, rank, report.fields):
@@ -189,7 +177,7 @@ class RunState:
         guarded = self.plan.nodes[0].env.get("GPULAUNCH_GUARD") in ("stop", "warn")
         return not guarded or self.guarding.compared >= self.plan.world_size or self.plan.world_size == 1
 
-    def _guard_report(self, report: HostReport, rank: int) -> Iterator[Action]:
+    def _guard_report(self, report: events.HostReport, rank: int) -> Iterator[Action]:
         """A stop is reported before its rank has ended, which may hang in its shutdown: end all now."""
         if report.event == "rehearsal":
             self.guarding.rehearsal[rank] = report.fields
@@ -202,7 +190,7 @@ class RunState:
             else:
                 yield Notify(said, bad=True)
 
-    def _liveness_report(self, report: HostReport) -> Iterator[Action]:
+    def _liveness_report(self, report: events.HostReport) -> Iterator[Action]:
         if report.event == "hung":
             yield from self._hung(str(report.fields.get("why")), report.host, report.at)
         elif (words := self._quiet.update(report)) and not self.stopping:
@@ -234,7 +222,7 @@ class RunState:
         node = self._plan_nodes[host]
         return all(node.first_rank + slot.local_rank in self.rank_codes for slot in node.ranks.slots)
 
-    def _stopped_there(self, report: HostReport) -> Iterator[Action]:
+    def _stopped_there(self, report: events.HostReport) -> Iterator[Action]:
         """Have every host end: a client that stopped one of them may not have reached the others.
 
         An end without a request and without a failure is that of a run that no client followed.
@@ -256,7 +244,7 @@ class RunState:
             why or "another client", float(grace) if isinstance(grace, int | float) else self._grace_s
         )
 
-    def _lost(self, lost: HostLost) -> Iterator[Action]:
+    def _lost(self, lost: events.HostLost) -> Iterator[Action]:
         """End the run elsewhere without a host that has ended it; one that is only not reached continues."""
         self.nodes.give_up(lost.host, lost.why, still_running=lost.still_running, answers=lost.answers)
         self.nodes[lost.host].forgotten = lost.forgotten
@@ -268,7 +256,7 @@ class RunState:
     def _then_stopping(self) -> str:
         return "" if self._over else "; stopping every node"
 
-    def _rank_exit(self, report: HostReport, rank: int) -> Iterator[Action]:
+    def _rank_exit(self, report: events.HostReport, rank: int) -> Iterator[Action]:
         code = report.exit_code
         self.rank_codes[rank] = code
         is_stopped = report.fields.get("stopping") and self.stopping
@@ -283,7 +271,7 @@ class RunState:
             self._ranks.take_first_failure(failure, report.at)
         yield from self._fail(failure)
 
-    def _launcher_exit(self, report: HostReport) -> Iterator[Action]:
+    def _launcher_exit(self, report: events.HostReport) -> Iterator[Action]:
         code = report.exit_code
         self.nodes[report.host].launcher_ended = True
         if code == 0 or self.stopping:
@@ -294,12 +282,12 @@ class RunState:
         failure = Failure(report.host, report.at, None, code, what, kernel_oom=oom, oom_counted=counted)
         yield from self._fail(failure)
 
-    def _oom_before(self, report: HostReport) -> Mapping[str, object] | None:
+    def _oom_before(self, report: events.HostReport) -> Mapping[str, object] | None:
         """Return what a host's kernel said of memory just before something ended on it."""
         oom = self.nodes[report.host].oom
         return oom.fields if oom is not None and abs(report.at - oom.at) < OOM_WITHIN_S else None
 
-    def _host_ended(self, ended: HostEnded) -> Iterator[Action]:
+    def _host_ended(self, ended: events.HostEnded) -> Iterator[Action]:
         self.nodes.close(ended.host).ended = ended
         if ended.state.get("phase") != "ended":
             what = f"{ended.host} was lost: {explain_loss(ended.state)}"
@@ -321,7 +309,7 @@ class RunState:
         if why and not self.stopping:
             yield from self._fail(Failure(ended.host, float("inf"), None, None, f"{ended.host}: {why}"))
 
-    def _fill_from_final_state(self, ended: HostEnded) -> Iterator[Action]:
+    def _fill_from_final_state(self, ended: events.HostEnded) -> Iterator[Action]:
         """Take from the last state what no event has reported: a full disk may have kept it."""
         end = ended.state.get("exit") or {}
         for rank, code in (end.get("ranks") or {}).items():
@@ -338,7 +326,7 @@ class RunState:
             yield Notify(f"{failure.summary}{self._then_stopping}", bad=True)
             yield from self._stop_all(failure.summary, FAILURE_GRACE_S, failed=True)
 
-    def _interrupted(self, interrupted: Interrupted) -> Iterator[Action]:
+    def _interrupted(self, interrupted: events.Interrupted) -> Iterator[Action]:
         by = interrupted.signal
         signature = f" by {interrupted.who}" if interrupted.who else ""
         self.interrupts += 1
@@ -352,13 +340,13 @@ class RunState:
             twice = f"{by} twice" if by == "Ctrl-C" else by
             yield StopHosts(self.nodes.open_hosts, 0.0, twice + signature)
 
-    def _job_ends(self, event: JobEnds) -> Iterator[Action]:
+    def _job_ends(self, event: events.JobEnds) -> Iterator[Action]:
         if self.interrupts:  # Slurm or a person has signalled this process, too
             return
         self.job_ends = event
         yield Notify(event.why, bad=True)
         if not self.stopping:
-            yield from self._interrupted(Interrupted(event.why))
+            yield from self._interrupted(events.Interrupted(event.why))
 
     def _stop_all(self, why: str, grace_s: float, *, failed: bool = False) -> Iterator[Action]:
         if not self.stopping:

@@ -22,17 +22,10 @@ from launcher.follow.outcome import Outcome
 from launcher.follow.peer_check import PeerAddress, PeerCheck
 from launcher.follow.rank_digests import is_digested
 from launcher.follow.run_state import FAILURE_GRACE_S, RunState
+from launcher.launch import signals
 from launcher.launch.followed_run import FollowedRun
 from launcher.launch.request import LaunchRequest
 from launcher.launch.resume_watch import ResumeWatch
-from launcher.launch.signals import (
-    CTRL_C,
-    TERMINAL_CLOSED,
-    InterruptChoice,
-    SignalCounter,
-    choose_detach,
-    choose_stop,
-)
 from launcher.planning.plan import NodePlan, Plan
 from launcher.planning.run_record import build_run_record, save_run_record
 from launcher.remote.reachability import probe_targets
@@ -49,8 +42,8 @@ _MOST_POLLS_EACH_S = 2000
 _LONGEST_POLL_S = 1.0
 _CTRL_C: dict[object, CtrlC] = {
     None: "stops the run",
-    choose_stop: "stops the run",
-    choose_detach: "leaves the run, which continues",
+    signals.choose_stop: "stops the run",
+    signals.choose_detach: "leaves the run, which continues",
 }
 _JOB_ANSWER_S = 10.0  # for Slurm to answer what a signal to the step means, where ranks have ended
 
@@ -150,7 +143,7 @@ class Attempt(FollowedRun):
         seconds, earlier = time.monotonic() - started, self._launch.earlier_phases
         outcome = self._build_outcome(seconds, self._number, earlier)
         if self._left:
-            code = ExitCode.TERMINAL_CLOSED if self._left_by == TERMINAL_CLOSED else 0
+            code = ExitCode.TERMINAL_CLOSED if self._left_by == signals.TERMINAL_CLOSED else 0
             outcome = replace(outcome, verdict="detached", exit_code=code)
         else:
             self._book.store(OUTCOME, json.dumps(encode_outcome(outcome), indent=1) + "\n")
@@ -170,7 +163,7 @@ class Attempt(FollowedRun):
         lines += self._book.last_lines(main, "rank-0.log", 200)
         return is_port_conflict([*lines, *(cause.last_lines if cause else ())])
 
-    def _loop(self, interrupts: SignalCounter) -> None:
+    def _loop(self, interrupts: signals.SignalCounter) -> None:
         is_asked = self._launch.follow.choose not in _CTRL_C
         while not self._state.done and not self._left and not self._stop_deadline.leaves(time.monotonic()):
             try:
@@ -184,7 +177,7 @@ class Attempt(FollowedRun):
             except OSError as error:
                 if self._terminal_closed or not is_terminal_closed(error):
                     raise
-                self._interrupted(TERMINAL_CLOSED, asks=False)
+                self._interrupted(signals.TERMINAL_CLOSED, asks=False)
 
     def _hear_of_job(self, timeout_s: float = 0.0) -> None:
         """Stop the run where Slurm has announced the end of its job."""
@@ -212,9 +205,9 @@ class Attempt(FollowedRun):
 
         `asks` is false where the next one waits already: who is in a hurry is not asked.
         """
-        if by == TERMINAL_CLOSED and self._terminal_closed:
+        if by == signals.TERMINAL_CLOSED and self._terminal_closed:
             return  # noticed by a write before the signal came
-        if by == TERMINAL_CLOSED:
+        if by == signals.TERMINAL_CLOSED:
             self._terminal_closed = True
             drop_terminal()
         choice = self._choice(by, asks=asks)
@@ -224,13 +217,13 @@ class Attempt(FollowedRun):
             self._left_by = by
             self._departure = DetachPolicy(self._state, time.monotonic(), at_once=True)
 
-    def _choice(self, by: str, *, asks: bool) -> InterruptChoice:
+    def _choice(self, by: str, *, asks: bool) -> signals.InterruptChoice:
         follow = self._launch.follow
-        if by == TERMINAL_CLOSED:
+        if by == signals.TERMINAL_CLOSED:
             return "detach" if follow.disconnect.continues else "stop"
         if self._state.stopping:
             return "stop"
-        if by != CTRL_C:
+        if by != signals.CTRL_C:
             return follow.unasked
         if follow.choose is None:
             return "stop"

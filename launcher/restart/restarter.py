@@ -21,14 +21,7 @@ from launcher.launch.resume_watch import step_to_pass
 from launcher.launch.signals import raise_stop_signals
 from launcher.report.outcome import encode_outcome
 from launcher.report.restarts import encode_restart
-from launcher.restart import pause_signals
-from launcher.restart.checkpoints import (
-    Checkpoint,
-    choose_checkpoint,
-    describe_start,
-    list_checkpoints,
-    resume_args,
-)
+from launcher.restart import checkpoints, pause_signals
 from launcher.restart.context import RestartContext
 from launcher.restart.decision import NoRestart, RunFailure, classify_failure, is_crash_loop, should_restart
 from launcher.restart.host_set import SparePolicy, select_hosts, weigh_by_failed_host
@@ -333,7 +326,7 @@ class RestartLoop(Closing):
 
     def _checkpoint(
         self, launch: LaunchRequest, outcome: Outcome, reason: RunFailure
-    ) -> "Checkpoint | NoRestart | None":
+    ) -> "checkpoints.Checkpoint | NoRestart | None":
         """Return what the next start continues from, None for the start; note how far this one came."""
         spec, main = self._means.options, launch.entries[0].name
         writers = launch.entries if spec.resume_args and spec.checkpoint_on == "every" else launch.entries[:1]
@@ -341,9 +334,9 @@ class RestartLoop(Closing):
         first = self._history.starts[0].run_id
         dirs = {host: f"{posixpath.dirname(path)}/{first}" for host, path in outcome.run_dirs.items()}
         asked = replace(launch, entries=writers)
-        seen = list_checkpoints(asked, spec.checkpoints, age_s=age_s, run_dirs=dirs)
+        seen = checkpoints.list_checkpoints(asked, spec.checkpoints, age_s=age_s, run_dirs=dirs)
         main_is_new = outcome.plan.nodes[0].host not in {entry.name for entry in launch.entries}
-        chosen = choose_checkpoint(seen, main, spec, main_is_new=main_is_new)
+        chosen = checkpoints.choose_checkpoint(seen, main, spec, main_is_new=main_is_new)
         for note in chosen.render_notes(verbose=self._means.verbose):
             self._screen.notify(note, bad=True)
         now = replace(
@@ -364,13 +357,13 @@ class RestartLoop(Closing):
         result: PreflightResult,
         lineup: HostAssignment,
         outcome: Outcome,
-        checkpoint: Checkpoint | None,
+        checkpoint: checkpoints.Checkpoint | None,
     ) -> CheckedLaunch | NoRestart:
         """Report the start and return it; its plan is made once already to say what it changes."""
         spec = self._means.options
         for error in result.errors.values():
             return NoRestart(error.message, retryable=True)
-        job = replace(launch.job, args=resume_args(launch.job, spec, checkpoint))
+        job = replace(launch.job, args=checkpoints.resume_args(launch.job, spec, checkpoint))
         main = launch.entries[0]
         script = read_script(main, result.facts[main.name], job, launch.preflight.tree).script
         prepared = CheckedLaunch(replace(launch, job=job), result, script)
@@ -382,7 +375,7 @@ class RestartLoop(Closing):
         files, other_trees = note_other_tree(
             self._first.extra_files, launch.entries, launch.connections.borrow
         )
-        for line in (*other_trees, *changes, describe_start(self._job, spec, checkpoint)):
+        for line in (*other_trees, *changes, checkpoints.describe_start(self._job, spec, checkpoint)):
             self._screen.notify(line)
         self._history = replace(self._history, resumed_from=resumed_from, changes=changes)
         self._spares = tuple(each for each in lineup.spares if each.name not in outcome.cleanup.lost)

@@ -11,15 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from launcher.errors import PathRefused, RunAborted
+from launcher.local import safe_paths
 from launcher.local.descriptors import is_exhausted, raise_descriptor_limit, read_descriptor_limit
-from launcher.local.safe_paths import (
-    access_errno,
-    find_nearest_existing,
-    join_below,
-    make_directory,
-    open_below,
-    write_below,
-)
 from launcher.rundir.log_cuts import LOG_CUTS, add_cut, read_end, read_starts
 from launcher.rundir.run_id import is_run_id
 from launcher.text import name_first, one_line, sanitize
@@ -60,7 +53,7 @@ class LogStore:
     def begin(self) -> None:
         """Make the directory; a full disk is noted. Raises RunAborted or PathRefused where it cannot be."""
         try:
-            make_directory(self.directory)
+            safe_paths.make_directory(self.directory)
         except OSError as error:
             if error.errno not in _FULL:
                 raise _unmade(self.directory, str(error.strerror)) from error
@@ -71,7 +64,7 @@ class LogStore:
         if self.failed:
             return
         try:
-            write_below(self.directory, name, text)
+            safe_paths.write_below(self.directory, name, text)
         except (OSError, PathRefused) as error:
             self._fail(error)
 
@@ -124,7 +117,7 @@ class LogStore:
         event = {"schema": EVENT_SCHEMA, "at": when, "text": text, "bad": bad}
         line = json.dumps({**event, "sizes": None if past else self._take_grown()})
         with suppress(OSError, PathRefused):
-            fd = open_below(self.directory, EVENTS, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            fd = safe_paths.open_below(self.directory, EVENTS, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             with os.fdopen(fd, "w", encoding="utf-8") as file:
                 file.write(line + "\n")
 
@@ -134,17 +127,17 @@ class LogStore:
 
     def path(self, host: str, log: str) -> Path:
         """Return where a log lies. Raises PathRefused where a link lies in its way."""
-        return join_below(self.directory, _name(host, log))
+        return safe_paths.join_below(self.directory, _name(host, log))
 
     def sizes(self, host: str, starts: Mapping[str, int]) -> dict[str, int]:
         """Return how much of what a host has of each log is local already."""
-        folder = join_below(self.directory, make_safe_name(host))
+        folder = safe_paths.join_below(self.directory, make_safe_name(host))
         found = folder.glob("*.log") if folder.is_dir() else ()
         return {path.name: max(0, path.stat().st_size - starts.get(path.name, 0)) for path in found}
 
     def ends(self, host: str, sizes: Mapping[str, int], starts: Mapping[str, int]) -> dict[str, bytes]:
         """Return the last bytes that are local of what a host has of each log."""
-        folder = join_below(self.directory, make_safe_name(host))
+        folder = safe_paths.join_below(self.directory, make_safe_name(host))
         return {log: read_end(folder / log, starts.get(log, 0), size) for log, size in sizes.items()}
 
     def starts(self, host: str) -> dict[str, int]:
@@ -218,7 +211,7 @@ class LogStore:
         """Open a log. Where connections hold the other descriptors, the older half of the files is closed."""
         while True:
             try:
-                return open_below(self.directory, _name(*key), os.O_WRONLY | os.O_CREAT)
+                return safe_paths.open_below(self.directory, _name(*key), os.O_WRONLY | os.O_CREAT)
             except OSError as error:
                 if not self._files or not is_exhausted(error):
                     raise
@@ -235,12 +228,12 @@ def run_directory(logs: Path, run_id: str) -> Path:
     """
     if not is_run_id(run_id):
         raise PathRefused(f"{one_line(run_id, 80)!r} is not a run id")
-    return join_below(logs, run_id)
+    return safe_paths.join_below(logs, run_id)
 
 
 def demand_room(logs: Path) -> None:
     """Raise RunAborted where no directory of a run can be made below `logs`; make nothing."""
-    if code := access_errno(find_nearest_existing(logs), os.W_OK | os.X_OK):
+    if code := safe_paths.access_errno(safe_paths.find_nearest_existing(logs), os.W_OK | os.X_OK):
         raise _unmade(logs, os.strerror(code))
 
 

@@ -8,14 +8,8 @@ from queue import SimpleQueue
 from launcher.errors import GpulaunchError
 from launcher.terminal.output import ask_visibly, echo
 from launcher.text import one_line
+from launcher.top import frame
 from launcher.top.fleet import Fleet
-from launcher.top.frame import (
-    calculate_table_height,
-    render_frame,
-    render_processes,
-    render_text_page,
-    wrap_help,
-)
 from launcher.top.full_screen import FullScreen
 from launcher.top.key_actions import Action, Position, apply_key, settle_position
 from launcher.top.row_order import Row, build_rows
@@ -78,7 +72,7 @@ class Dashboard:
         return min(self._every_s, _FIRST_REFRESH_S) if starts else self._every_s
 
     def _height(self) -> int:
-        return calculate_table_height(self._screen.size[1], len(self._view.runs))
+        return frame.calculate_table_height(self._screen.size[1], len(self._view.runs))
 
     def _draw(self) -> None:
         size = self._screen.size
@@ -86,17 +80,17 @@ class Dashboard:
         self._position = settle_position(self._position, self._rows, self._height())
         if self._position.page == "help":
             self._screen.draw(
-                render_text_page(wrap_help(size[0]), "gpulaunch top: keys", self._position, size)
+                frame.render_text_page(frame.wrap_help(size[0]), "gpulaunch top: keys", self._position, size)
             )
         elif self._position.page == "processes" and self._position.selected is not None:
             host, index = self._position.selected
             title = one_line(f"processes on {host}" + (f", GPU {index}" if index >= 0 else ""), size[0])
-            lines = render_processes(self._fleet.state(host), index)
-            self._screen.draw(render_text_page(lines, title, self._position, size))
+            lines = frame.render_processes(self._fleet.state(host), index)
+            self._screen.draw(frame.render_text_page(lines, title, self._position, size))
         else:
             text, until = self._message
             message = text if time.monotonic() < until else ""
-            self._screen.draw(render_frame(self._view, self._rows, self._position, size, message))
+            self._screen.draw(frame.render_frame(self._view, self._rows, self._position, size, message))
 
     def _press(self, key: str) -> bool:
         """Take a key; return whether it ends the screen."""

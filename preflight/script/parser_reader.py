@@ -13,20 +13,9 @@ from enum import Enum
 from typing import TypeAlias
 
 from preflight.facts.script import CodeLocation, ParserArgument, ScriptParser
+from preflight.script import parser_syntax
 from preflight.script.declared_arguments import KINDS, Built, Group, Unproven, read_argument
 from preflight.script.other_parsers import OtherParsers, find_modules
-from preflight.script.parser_syntax import (
-    HARMLESS,
-    count_bindings,
-    find_argparse,
-    find_constants,
-    find_functions,
-    find_names,
-    get_last_name,
-    list_outer_statements,
-    may_leave,
-    refuse_edited_command_line,
-)
 from preflight.script.syntax_trees import Parser, walk
 
 _MAX_STEPS = 5000
@@ -81,17 +70,17 @@ def read_parser(parser: Parser, path: str, text: str) -> ScriptParser | None:
 class _Reader:
     def __init__(self, path: str, tree: ast.Module, nodes: Sequence[ast.AST]) -> None:
         self._path, self._tree = path, tree
-        self._makers, self._module = find_argparse(nodes)
+        self._makers, self._module = parser_syntax.find_argparse(nodes)
         modules = find_modules(nodes)
         if not self._makers and not self._module and not modules:
             raise Unproven
-        refuse_edited_command_line(nodes, self._module)
+        parser_syntax.refuse_edited_command_line(nodes, self._module)
         self._globals: _Names = {}
-        bound = count_bindings(nodes)
+        bound = parser_syntax.count_bindings(nodes)
         if not KINDS.isdisjoint(bound):
             raise Unproven
-        self._functions = find_functions(tree, bound)
-        self._constants = find_constants(nodes, bound)
+        self._functions = parser_syntax.find_functions(tree, bound)
+        self._constants = parser_syntax.find_constants(nodes, bound)
         classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
         once = {name: node for name, node in classes.items() if bound[name] == 1}
         self._others, self._libraries = OtherParsers(path, modules, {**self._functions, **once}), set(modules)
@@ -111,11 +100,12 @@ class _Reader:
         """Return the names in the module that lead to a parser: it, or functions that make or use one."""
         found = {*self._makers, *self._module, *_BY_TEXT, *self._libraries}
         mentions = {
-            name: find_names([*node.body, *node.decorator_list]) for name, node in self._functions.items()
+            name: parser_syntax.find_names([*node.body, *node.decorator_list])
+            for name, node in self._functions.items()
         }
         assigned = [
-            (target.id, find_names([node.value]))
-            for node in list_outer_statements(self._tree)
+            (target.id, parser_syntax.find_names([node.value]))
+            for node in parser_syntax.list_outer_statements(self._tree)
             if isinstance(node, ast.Assign)
             for target in node.targets
             if isinstance(target, ast.Name)
@@ -136,7 +126,7 @@ class _Reader:
     def _names_of(self, node: ast.AST) -> set[str]:
         """Return the names in a node, looked for once: blocks within blocks ask often."""
         if id(node) not in self._known_names:
-            self._known_names[id(node)] = find_names([node])
+            self._known_names[id(node)] = parser_syntax.find_names([node])
         return self._known_names[id(node)]
 
     # --- statements --------------------------------------------------------------------------
@@ -178,7 +168,7 @@ class _Reader:
         if self._matters([*inside, *filter(None, defaults), *decorators], names):
             raise Unproven
         if self._functions.get(node.name) is not node:
-            self._unread |= find_names(node.body)
+            self._unread |= parser_syntax.find_names(node.body)
 
     def _if(self, node: ast.If, names: _Names) -> None:
         taken = self._decide(node.test, names)
@@ -203,7 +193,7 @@ class _Reader:
 
     def _try(self, node: ast.Try, names: _Names) -> None:
         """Follow `try: main()`, where no handler keeps the script alive after argparse has ended it."""
-        caught = find_names([item.type for item in node.handlers if item.type is not None])
+        caught = parser_syntax.find_names([item.type for item in node.handlers if item.type is not None])
         bare = any(item.type is None for item in node.handlers)
         if bare or {"SystemExit", "BaseException"} & caught or len(node.body) != 1 or node.finalbody:
             raise Unproven
@@ -216,7 +206,7 @@ class _Reader:
         held = [inner for item in nodes for inner in walk(item)]
         self._steps += len(held) // _NODES_PER_STEP
         for node in held:
-            self._sure = self._sure and not may_leave(node)
+            self._sure = self._sure and not parser_syntax.may_leave(node)
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 names[node.id] = None
 
@@ -248,7 +238,7 @@ class _Reader:
             case ast.Call():
                 return self._call(node, names)
         if not self._matters([node], names):
-            self._sure = self._sure and not any(map(may_leave, walk(node)))
+            self._sure = self._sure and not any(map(parser_syntax.may_leave, walk(node)))
             return None
         if isinstance(node, ast.IfExp | ast.BoolOp | ast.Lambda | ast.NamedExpr | ast.comprehension) or any(
             isinstance(item, ast.comprehension) for item in ast.iter_child_nodes(node)
@@ -283,10 +273,10 @@ class _Reader:
         if isinstance(func, ast.Attribute) and ast.unparse(func) == "deepspeed.add_config_arguments":
             return self._add_of_deepspeed(node, names)
         reached = [self._value(item, names) for item in parts]
-        self._escape([] if get_last_name(func) in HARMLESS else reached)
+        self._escape([] if parser_syntax.get_last_name(func) in parser_syntax.HARMLESS else reached)
         if not isinstance(func, ast.Attribute | ast.Name) and self._matters([func], names):
             raise Unproven
-        self._sure = self._sure and not may_leave(node)
+        self._sure = self._sure and not parser_syntax.may_leave(node)
         return None
 
     def _escape(self, values: Iterable[_Value]) -> None:
@@ -333,7 +323,7 @@ class _Reader:
         parser, group = (owner.parser, owner.number) if isinstance(owner, Group) else (owner, 0)
         parts = [*node.args, *(item.value for item in node.keywords)]
         leading = self._relevant - self._makers - self._module
-        if name != "parse_args" and not leading.isdisjoint(find_names(parts)):
+        if name != "parse_args" and not leading.isdisjoint(parser_syntax.find_names(parts)):
             raise Unproven
         match name:
             case "add_argument":
@@ -373,7 +363,9 @@ class _Reader:
         spec, other = function.args, self._others.read_decorated(function)
         if other is not None and self._sure and not given and not named:
             raise _Found(other)
-        decorated = any(get_last_name(item) not in _SAME_FUNCTION for item in function.decorator_list)
+        decorated = any(
+            parser_syntax.get_last_name(item) not in _SAME_FUNCTION for item in function.decorator_list
+        )
         yields = any(isinstance(item, ast.Yield | ast.YieldFrom) for item in walk(function))
         positional = [*spec.posonlyargs, *spec.args]
         if decorated or yields or None in named or len(given) > len(positional) or self._depth > _MAX_DEPTH:

@@ -20,6 +20,7 @@ from preflight.probes.nvidia_smi.values import (
     parse_whole,
 )
 from preflight.probes.nvidia_smi.xmldoc import parse_xml
+from preflight.smi_reports import repeated_recordings, table
 from preflight.smi_reports.compute_apps import ASKED, BARE_ROW, build_facts
 from preflight.smi_reports.error_texts import ERROR_LINE, OF_CONTAINER, note_facts, parse_error
 from preflight.smi_reports.gpustat import JSON as GPUSTAT_JSON
@@ -32,25 +33,9 @@ from preflight.smi_reports.nvitop import HEAD as NVITOP
 from preflight.smi_reports.nvitop import parse_nvitop
 from preflight.smi_reports.qtext import parse_q
 from preflight.smi_reports.query_csv import parse_csv
-from preflight.smi_reports.repeated_recordings import (
-    add_other_groups,
-    find_latest,
-    keep_processes,
-    list_gpus,
-    split_at,
-)
 from preflight.smi_reports.short_outputs import LSPCI, list_tree, parse_lspci
 from preflight.smi_reports.surroundings import ERRORS, close_xml
 from preflight.smi_reports.system_reports import COLLECTED, INFORMATION, parse_information, parse_report
-from preflight.smi_reports.table import (
-    MAX_GPUS,
-    PROCESS_ROW,
-    PROCESSES_START,
-    UNLISTED,
-    is_closed,
-    parse_table,
-    place_lost,
-)
 from preflight.smi_reports.unsupported_files import OTHER_TABLE
 from preflight.smi_reports.wrapped_lines import MONITOR
 
@@ -136,10 +121,12 @@ def drop_quoted(text: str) -> str:
 
 def _xml(text: str) -> Facts:
     """Return the facts of the XML; of one that is cut, what is whole in it: see `_counted_facts`."""
-    texts = split_at(text, [match.start() for match in re.finditer("<nvidia_smi_log", text)])
+    texts = repeated_recordings.split_at(
+        text, [match.start() for match in re.finditer("<nvidia_smi_log", text)]
+    )
     closed = [close_xml(each) for each in texts]
     trees = [parse_xml(whole) for whole, _ in closed]
-    place = find_latest(trees, texts)
+    place = repeated_recordings.find_latest(trees, texts)
     tree, inside = trees[place], closed[place][1]
     facts = _counted_facts(tree, text)
     if "processes" in inside and isinstance(facts["gpus"], list):
@@ -150,24 +137,24 @@ def _xml(text: str) -> Facts:
 
 
 def _q(text: str) -> Facts:
-    texts = split_at(text, [0, *[match.start() for match in _Q_HEAD.finditer(text)][1:]])
+    texts = repeated_recordings.split_at(text, [0, *[match.start() for match in _Q_HEAD.finditer(text)][1:]])
     trees = [parse_q(each) for each in texts]
-    place = find_latest(trees, texts)
+    place = repeated_recordings.find_latest(trees, texts)
     asked, tree = _ASKED_GPU.search(text), trees[place]
-    add_other_groups(trees[: place + 1], texts[: place + 1])
+    repeated_recordings.add_other_groups(trees[: place + 1], texts[: place + 1])
     return _counted_facts(tree, text, [*map(int, asked[1].split(","))] if asked else ())
 
 
 def _counted_facts(tree: Facts, text: str, asked: Sequence[int] = ()) -> Facts:
     """Return the facts of a tree; GPUs that it counts and does not show are unknown: cut, or not `asked`."""
-    tree["gpu"] = gpus = list_gpus(tree)
-    place_lost(gpus, text, are_numbered=False)
+    tree["gpu"] = gpus = repeated_recordings.list_gpus(tree)
+    table.place_lost(gpus, text, are_numbered=False)
     facts = _tree_facts(tree)
     attached = convert_value(find_text(tree, "attached_gpus"), parse_whole)
     if find_text(tree, "attached_gpus") is None and isinstance(facts["gpus"], list):
         facts["gpus"] = _placed(facts["gpus"], starts_within="cut" in tree, asked=asked)
     cut = bool(gpus) and (len(facts["gpus"]) != attached or "processes" not in gpus[-1])
-    if cut and isinstance(attached, int) and attached <= MAX_GPUS:
+    if cut and isinstance(attached, int) and attached <= table.MAX_GPUS:
         places = _places(facts["gpus"], attached, asked)
         which = ", not this one" if places else f"; {WHICH_IS_UNKNOWN}"
         reason = f"the host has {attached} GPUs, and the file holds {_counted(len(gpus))}{which}"
@@ -178,7 +165,7 @@ def _counted_facts(tree: Facts, text: str, asked: Sequence[int] = ()) -> Facts:
 
 def _placed(gpus: list[Facts], *, starts_within: bool, asked: Sequence[int]) -> list[Facts]:
     """Return the GPUs of a text that lost its start, by device files or as `asked`. Raises ValueError."""
-    places = _places(gpus, MAX_GPUS, asked, starts_within=starts_within)
+    places = _places(gpus, table.MAX_GPUS, asked, starts_within=starts_within)
     if places:
         return _at_places(gpus, places, places[-1] + 1, "the file is cut at its start")
     if starts_within:
@@ -212,11 +199,13 @@ def _table(text: str) -> Facts:
     starts = _table_starts(text)
     if not starts or re.search(_ROW, text[: starts[0]], re.MULTILINE | re.IGNORECASE):
         starts = [0, *starts]  # of one that is cut at its start
-    texts = split_at(text, starts)
-    trees = [parse_table(each) for each in texts]
-    are_closed = [is_closed("".join(PROCESSES_START.split(each, maxsplit=1)[1:])) for each in texts]
-    place = find_latest(trees, texts, are_closed)
-    keep_processes(trees[: place + 1])
+    texts = repeated_recordings.split_at(text, starts)
+    trees = [table.parse_table(each) for each in texts]
+    are_closed = [
+        table.is_closed("".join(table.PROCESSES_START.split(each, maxsplit=1)[1:])) for each in texts
+    ]
+    place = repeated_recordings.find_latest(trees, texts, are_closed)
+    repeated_recordings.keep_processes(trees[: place + 1])
     if not trees[place]["gpu"] and _TABLE_HEAD.search(text):  # a line of a table, as grep finds it
         others = read_form(_TABLE_HEAD.sub("", text))
         if others is not None:
@@ -229,17 +218,17 @@ def _table(text: str) -> Facts:
         return {**facts, "gpus": [{**gpu, "name": alone, "memory": alone} for gpu in facts["gpus"]]}
     unread: tuple[str, ...] = ("memory", "processes")
     cut = "the file is cut in its list of processes"
-    _, *listed = PROCESSES_START.split(text, maxsplit=1)
+    _, *listed = table.PROCESSES_START.split(text, maxsplit=1)
     if not listed:
         count = _counted(len(facts["gpus"]))
         cut = f"the file is cut before its list of processes: the host has at least {count}"
         unread = ("processes",)
-    elif is_closed(listed[0]):
+    elif table.is_closed(listed[0]):
         unread = ()
     for gpu, row in zip(facts["gpus"], tree["gpu"], strict=False):
         gpu.update({name: missing(cut, "not-asked") for name in unread if gpu[name] == NOT_HELD})
-        if row.get("processes") == UNLISTED:
-            gpu["processes"] = missing(f"nvidia-smi says {UNLISTED!r} of them", "not-asked")
+        if row.get("processes") == table.UNLISTED:
+            gpu["processes"] = missing(f"nvidia-smi says {table.UNLISTED!r} of them", "not-asked")
         elif isinstance(gpu["name"], str) and "fb_memory_usage" not in row and gpu["memory"] == NOT_HELD:
             gpu["memory"] = convert_value(CUT, parse_whole)
     *_, row = [None, *re.finditer(_ROW, text, re.MULTILINE | re.IGNORECASE)]
@@ -366,7 +355,7 @@ FORMS = (
     Form(_ROW, _headless_table),
     Form(r"^[^\S\n]*GPU \d+: .*\(UUID: ", list_facts),
     Form(r"^\|[^\S\n]*(?:Compute p|P)rocesses:(?=[\s\S]*MiB \|)", _headless_table),
-    Form(PROCESS_ROW, _process_rows),
+    Form(table.PROCESS_ROW, _process_rows),
     Form(r"^[^\n]{0,80}nvidia-smi .{0,200}--query-gpu=\S+", _csv),
     Form(CSV_NAMES, _csv),
     Form(ERROR_LINE, _error),

@@ -15,17 +15,8 @@ from launcher.errors import GpulaunchError, ShardEnded
 from launcher.remote.agent import AgentRequest, GatherResult, decode_document, merge_results
 from launcher.remote.earlier_facts import EarlierOf
 from launcher.remote.reachability import ProbeTargets
+from launcher.remote.shards import frames
 from launcher.remote.shards.count import SHARD_WIDTH
-from launcher.remote.shards.frames import (
-    FrameWriter,
-    HostAnswer,
-    HostFailure,
-    Question,
-    QuestionAnswer,
-    ShardFinished,
-    ShardRequest,
-    read_frame,
-)
 from launcher.remote.shards.terminal_questions import ShardAccess
 from launcher.transports.base import Closing
 from preflight.facts.host import HostFacts, Reach
@@ -51,7 +42,7 @@ class Shards(Closing):
         self._access = access
         self._frames: queue.Queue[tuple[int, Any]] = queue.Queue(_BACKLOG * count)
         self._processes = [_start() for _ in range(count)]
-        self._writers = [FrameWriter(cast("BinaryIO", each.stdin)) for each in self._processes]
+        self._writers = [frames.FrameWriter(cast("BinaryIO", each.stdin)) for each in self._processes]
 
     def gather(
         self,
@@ -72,23 +63,23 @@ class Shards(Closing):
         for index, share in enumerate(shares):
             hosts = tuple((number, entries[number], request_for(entries[number])) for number in share)
             new_keys, can_ask = access.accept_new_host_keys, access.person.can_ask
-            self._send(index, ShardRequest(hosts, access.inventory, width, new_keys, can_ask, targets))
+            self._send(index, frames.ShardRequest(hosts, access.inventory, width, new_keys, can_ask, targets))
             threading.Thread(target=self._read, args=(index,), daemon=True).start()
         merger = _Merger(entries, on_answer, earlier)
         for index, frame in self._all_frames():
-            if isinstance(frame, HostAnswer):
+            if isinstance(frame, frames.HostAnswer):
                 merger.add_answer(frame)
-            elif isinstance(frame, HostFailure):
+            elif isinstance(frame, frames.HostFailure):
                 merger.add_error(frame.number, frame.error)
-            elif isinstance(frame, Question):
+            elif isinstance(frame, frames.Question):
                 text = access.person.ask(index, frame.lines, frame.question, secret=frame.secret)
-                self._send(index, QuestionAnswer(text))
+                self._send(index, frames.QuestionAnswer(text))
             else:
                 self._conclude(index, frame, merger, shares[index])
         return merger.result()
 
     def _conclude(
-        self, index: int, last: ShardFinished | None, merger: "_Merger", share: Sequence[int]
+        self, index: int, last: frames.ShardFinished | None, merger: "_Merger", share: Sequence[int]
     ) -> None:
         """Name the hosts that a shard has left open. Raises RuntimeError for a bug in it."""
         if last is not None and last.bug:
@@ -106,20 +97,20 @@ class Shards(Closing):
         running = len(self._processes)
         while running:
             index, frame = self._frames.get()
-            running -= frame is None or isinstance(frame, ShardFinished)
+            running -= frame is None or isinstance(frame, frames.ShardFinished)
             yield index, frame
 
     def _read(self, index: int) -> None:
         stdout = cast("BinaryIO", self._processes[index].stdout)
         frame: Any = ()
-        while frame is not None and not isinstance(frame, ShardFinished):
+        while frame is not None and not isinstance(frame, frames.ShardFinished):
             try:
-                frame = read_frame(stdout)
+                frame = frames.read_frame(stdout)
             except Exception:  # noqa: BLE001 - half a frame: the shard has ended
                 frame = None
             self._frames.put((index, frame))
 
-    def _send(self, index: int, frame: ShardRequest | QuestionAnswer) -> None:
+    def _send(self, index: int, frame: frames.ShardRequest | frames.QuestionAnswer) -> None:
         with suppress(OSError):  # it has ended: its last frame says so
             self._writers[index].write(frame)
 
@@ -155,7 +146,7 @@ class _Merger:
         self._earlier = earlier
         self._logins: dict[str, str] = {}
 
-    def add_answer(self, answer: HostAnswer) -> None:
+    def add_answer(self, answer: frames.HostAnswer) -> None:
         """Take what a host said, or the error that it does not hold facts."""
         entry = self.entries[answer.number]
         known = None if self._earlier is None else self._earlier(entry)

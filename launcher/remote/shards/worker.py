@@ -24,16 +24,7 @@ from launcher.remote.agent import AgentRequest, find_login, read_document, send_
 from launcher.remote.fanout import fanout
 from launcher.remote.program_source import frame_program
 from launcher.remote.reachability import probe_from
-from launcher.remote.shards.frames import (
-    FrameWriter,
-    HostAnswer,
-    HostFailure,
-    Question,
-    QuestionAnswer,
-    ShardFinished,
-    ShardRequest,
-    read_frame,
-)
+from launcher.remote.shards import frames
 from launcher.transports import import_ssh
 from launcher.transports.base import Connection, OpenOptions, Stream
 from launcher.transports.ssh.endpoint import build_opener
@@ -49,25 +40,25 @@ the interpreter to look for them soon. It looks through nothing that was importe
 def main() -> int:
     """Carry out the request on stdin."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the client too, which ends us
-    writer = FrameWriter(os.fdopen(os.dup(1), "wb"))
+    writer = frames.FrameWriter(os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)
     import_ssh()  # while the client reads its files and asks the main host
-    request = read_frame(sys.stdin.buffer)
+    request = frames.read_frame(sys.stdin.buffer)
     gc.freeze()
-    if not isinstance(request, ShardRequest):
+    if not isinstance(request, frames.ShardRequest):
         return 1
     person = _Person(writer)
     threading.Thread(target=person.listen, args=(sys.stdin.buffer,), daemon=True).start()
     try:
         ask_hosts(request, writer, person)
     except Exception:  # noqa: BLE001 - it is reported by the client
-        writer.write(ShardFinished(traceback.format_exc()))
+        writer.write(frames.ShardFinished(traceback.format_exc()))
         return 1
-    writer.write(ShardFinished())
+    writer.write(frames.ShardFinished())
     return 0
 
 
-def ask_hosts(request: ShardRequest, writer: FrameWriter, person: "_Person") -> None:
+def ask_hosts(request: frames.ShardRequest, writer: frames.FrameWriter, person: "_Person") -> None:
     """Ask every host of the request, and write what it answers."""
     options = OpenOptions(
         accept_new_host_keys=request.accept_new_host_keys,
@@ -89,7 +80,7 @@ def ask_hosts(request: ShardRequest, writer: FrameWriter, person: "_Person") -> 
 
     def note_failure(host: tuple[int, HostEntry, AgentRequest], result: GpulaunchError | None) -> None:
         if result is not None:
-            writer.write(HostFailure(host[0], result))
+            writer.write(frames.HostFailure(host[0], result))
 
     fanout(ask_one, request.hosts, width=request.width, reopens=True, on_done=note_failure)
 
@@ -97,8 +88,8 @@ def ask_hosts(request: ShardRequest, writer: FrameWriter, person: "_Person") -> 
 def _ask(
     host: tuple[int, HostEntry, AgentRequest],
     opener: Callable[[HostEntry], Connection],
-    request: ShardRequest,
-) -> HostAnswer:
+    request: frames.ShardRequest,
+) -> frames.HostAnswer:
     number, entry, request_of_host = host
     targets = request.targets
     with ExitStack() as held:
@@ -108,7 +99,7 @@ def _ask(
         document = read_document(stream, connection, entry.python, deadline)
         answered = time.time()
         reach = () if targets is None else probe_from(entry, _next_program(stream), targets)
-        return HostAnswer(number, document, answered, reach, find_login(connection, request_of_host))
+        return frames.HostAnswer(number, document, answered, reach, find_login(connection, request_of_host))
 
 
 def _next_program(stream: Stream) -> Callable[[str, bytes, bytes], Stream]:
@@ -124,16 +115,16 @@ def _next_program(stream: Stream) -> Callable[[str, bytes, bytes], Stream]:
 class _Person:
     """Asks the person at the client's terminal."""
 
-    def __init__(self, writer: FrameWriter) -> None:
+    def __init__(self, writer: frames.FrameWriter) -> None:
         self._writer = writer
         self._lock = threading.Lock()  # one question at a time
         self._answered = threading.Event()
-        self._answer: QuestionAnswer | None = None
+        self._answer: frames.QuestionAnswer | None = None
 
     def listen(self, stdin: BinaryIO) -> None:
         """Take answers until the client is gone, and end with it."""
-        while (frame := read_frame(stdin)) is not None:
-            if isinstance(frame, QuestionAnswer):
+        while (frame := frames.read_frame(stdin)) is not None:
+            if isinstance(frame, frames.QuestionAnswer):
                 self._answer = frame
                 self._answered.set()
         with suppress(OSError):
@@ -143,7 +134,7 @@ class _Person:
         """Return what the person types. Raises EOFError where the input has ended."""
         with self._lock:
             self._answered.clear()
-            self._writer.write(Question(lines, question, secret))
+            self._writer.write(frames.Question(lines, question, secret))
             self._answered.wait()
             if self._answer is None or self._answer.text is None:
                 raise EOFError

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Sequence
 from functools import partial
 
-from preflight.script.interpreter import switches
+from preflight.script.interpreter import rank_values, switches
 from preflight.script.interpreter.assignments import assign_target
 from preflight.script.interpreter.branch_conditions import (
     BY_RANK,
@@ -18,14 +18,6 @@ from preflight.script.interpreter.branch_conditions import (
 )
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.operators import is_same
-from preflight.script.interpreter.rank_values import (
-    PARTED,
-    RANKS,
-    answer_by_rank,
-    forget_choice,
-    split_by_rank,
-    without_contradiction,
-)
 from preflight.script.interpreter.state import Meet, State, merge_states
 from preflight.script.values import Const, OneOf, RankValue, Ref, Value
 from preflight.script.values.constants import NONE, UNKNOWN
@@ -37,9 +29,9 @@ OF_RANKS = frozenset({RANK_0, OTHER_RANKS, BY_RANK})
 
 def read_if(it: Interpreter, node: ast.If) -> None:
     """Carry out the branch that a condition takes; both, each on its own path, where it is not known."""
-    parted = len(it.notes.get(PARTED, ()))
+    parted = len(it.notes.get(rank_values.PARTED, ()))
     value = it.evaluate(node.test)
-    forget_choice(it, parted, node.body)
+    rank_values.forget_choice(it, parted, node.body)
     known = as_bool(value)
     if known is not None:
         _known_branch(it, node, known=known)
@@ -108,17 +100,17 @@ def _says_who_goes_on(test: ast.expr, value: Value, there: str, elsewhere: str) 
 
 def _meet_of_ranks(place: str) -> tuple[Meet, ...]:
     """Return how paths meet of which the first is that of rank 0, or that of the others; () for any two."""
-    return (partial(split_by_rank, first=place == RANK_0),) if place in _BY_FIRST else ()
+    return (partial(rank_values.split_by_rank, first=place == RANK_0),) if place in _BY_FIRST else ()
 
 
 def merge_ways_out(it: Interpreter, body: list[ast.stmt], returns: list[tuple[Value, State, Value]]) -> Value:
     """Merge the ways out of a function; return what it gives, which may differ with the rank."""
     ways = [*returns, *([] if it.state.dead else [(NONE, it.state, NONE)])]
-    result = join(without_contradiction([told for _, _, told in ways]))
+    result = join(rank_values.without_contradiction([told for _, _, told in ways]))
     partings = [it.partings.pop(id(item)) for item in body if id(item) in it.partings]
     for number, kept in partings if len(ways) > 1 else ():
         gone, rest = ways[number], [*ways[:number], *ways[number + 1 :]]
-        meet = partial(split_by_rank, first=kept == RANK_0)
+        meet = partial(rank_values.split_by_rank, first=kept == RANK_0)
         it.state = merge_states([merge_states([state for _, state, _ in rest]), gone[1]], meet)
         return result if type(result) is RankValue else meet(join(value for value, _, _ in rest), gone[0])
     it.state = merge_states([state for _, state, _ in ways])
@@ -127,7 +119,7 @@ def merge_ways_out(it: Interpreter, body: list[ast.stmt], returns: list[tuple[Va
 
 def _by_value(value: Value, places: tuple[str, str]) -> tuple[str, str]:
     """Return where the branches of a condition of this value run, else by its text."""
-    value = answer_by_rank(value)
+    value = rank_values.answer_by_rank(value)
     if isinstance(value, RankValue) and value.first is not None:
         there, elsewhere = (RANK_0, OTHER_RANKS) if value.first else (OTHER_RANKS, RANK_0)
         return there if value.sure is not False else BY_RANK, elsewhere if value.sure is not True else BY_RANK
@@ -175,7 +167,7 @@ def read_choice(it: Interpreter, node: ast.IfExp, value: Value) -> Value:
         found.append(it.evaluate(part))
         del it.contexts[depth:]
     return (
-        split_by_rank(found[0], found[1], first=placed[0] == RANK_0)
+        rank_values.split_by_rank(found[0], found[1], first=placed[0] == RANK_0)
         if placed[0] in _BY_FIRST
         else join(found)
     )
@@ -234,7 +226,7 @@ def _is_no_rank(it: Interpreter, test: ast.expr) -> bool:
     """Whether what a condition asks has a rank's name and is True or False: `listnet(scores, rank=True)`."""
     asked = test.operand if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) else test
     name = getattr(asked, "attr", getattr(asked, "id", ""))
-    value = it.evaluate(asked) if name in RANKS else NONE
+    value = it.evaluate(asked) if name in rank_values.RANKS else NONE
     return isinstance(value, Const) and isinstance(value.value, bool)
 
 

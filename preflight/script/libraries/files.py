@@ -2,17 +2,9 @@
 
 from dataclasses import replace
 
+from preflight.script.interpreter import written_files
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import CallModel, Interpreter
-from preflight.script.interpreter.written_files import (
-    OF_ADAPTERS,
-    note_folder,
-    note_method,
-    note_result,
-    note_write,
-    open_file,
-    replaces_file,
-)
 from preflight.script.values import Ref, Value
 from preflight.script.values.constants import FALSE, NONE, TRUE, UNKNOWN
 from preflight.script.values.operations import as_bool, as_text, list_values
@@ -29,16 +21,16 @@ def _save(it: Interpreter, call: Call) -> Value:
     target = call.get("f", 1) or call.get("filename", 1)
     thing = it.thing(target) if isinstance(target, Ref) else None
     if thing is None or thing.kind != "file":
-        note_write(it, call, target, "file")
+        written_files.note_write(it, call, target, "file")
     elif thing.get("replaces") == TRUE:
         path = thing.get("path")
         if any(as_text(item) is None for item in list_values(path)):  # else noted where it was opened
-            note_write(it, call, path, "file", opened=True)
+            written_files.note_write(it, call, path, "file", opened=True)
     return NONE
 
 
 def _make_folder(it: Interpreter, call: Call) -> Value:
-    note_folder(it, call.get("name", 0) or call.get("path", 0) or UNKNOWN, call)
+    written_files.note_folder(it, call.get("name", 0) or call.get("path", 0) or UNKNOWN, call)
     return NONE
 
 
@@ -46,7 +38,7 @@ def _writes(position: int) -> CallModel:
     """Return the model of a function that writes the file of this argument."""
 
     def model(it: Interpreter, call: Call) -> Value:
-        note_result(it, _path(call, position), call)
+        written_files.note_result(it, _path(call, position), call)
         return NONE
 
     return model
@@ -59,7 +51,7 @@ def _path(call: Call, position: int) -> Value:
 
 def _open(it: Interpreter, call: Call) -> Value:
     """h5py.File(path, "w") and the like: a file, written from its start by its mode."""
-    return open_file(it, _path(call, 0), call.get("mode", 1), call)
+    return written_files.open_file(it, _path(call, 0), call.get("mode", 1), call)
 
 
 _DOWNLOADS = ("torchvision.datasets.", "torchaudio.datasets.")
@@ -68,16 +60,18 @@ _DOWNLOADS = ("torchvision.datasets.", "torchaudio.datasets.")
 def _note_download(it: Interpreter, name: str, call: Call) -> None:
     """Send the rules a dataset that downloads its files."""
     if name.startswith(_DOWNLOADS) and as_bool(call.get("download") or FALSE) is True:
-        note_write(it, replace(call, place=call.get_place("download")), call.get("root", 0), "download")
+        written_files.note_write(
+            it, replace(call, place=call.get_place("download")), call.get("root", 0), "download"
+        )
 
 
 def open_by_form(it: Interpreter, name: str, call: Call) -> Value | None:
     """Return the file that a library's open(path, "wb") gives; None of calls that write and open nothing."""
     _note_download(it, name, call)
     last = name.rpartition(".")[2]
-    if last in OF_ADAPTERS:  # StableDiffusionPipeline.save_lora_weights(folder, layers)
-        return note_method(it, last, UNKNOWN, call)
-    opens = name.endswith(".open") and replaces_file(call.get("mode", 1))
+    if last in written_files.OF_ADAPTERS:  # StableDiffusionPipeline.save_lora_weights(folder, layers)
+        return written_files.note_method(it, last, UNKNOWN, call)
+    opens = name.endswith(".open") and written_files.replaces_file(call.get("mode", 1))
     return _open(it, call) if opens else None
 
 
@@ -87,7 +81,7 @@ def _removes(what: str) -> CallModel:
     def model(it: Interpreter, call: Call) -> Value:
         handled = call.get("onerror", 2) or call.get("onexc") or call.get("ignore_errors", 1) or FALSE
         if what != "tree" or as_bool(handled) is False:
-            note_write(it, call, call.get("path", 0) or call.get("src"), what, opened=True)
+            written_files.note_write(it, call, call.get("path", 0) or call.get("src"), what, opened=True)
         return NONE
 
     return model
@@ -96,7 +90,7 @@ def _removes(what: str) -> CallModel:
 def _retrieve(it: Interpreter, call: Call) -> Value:
     """urlretrieve(url, filename): into a file of its own where no name is given."""
     if (path := call.get("filename", 1)) is not None:
-        note_write(it, call, path, "download", opened=True)
+        written_files.note_write(it, call, path, "download", opened=True)
     return UNKNOWN
 
 
