@@ -51,6 +51,9 @@ def the_gpus_are_free(facts: HostFacts, gpus: tuple[Gpu, ...], expect: Expect) -
         if isinstance(gpu.processes, Missing):
             yield from report_unreadable(gpu, "processes on it", gpu.processes)
             continue
+        if gpu.processes_cut:
+            unread = Missing(gpu.processes_cut, "not-asked")
+            yield from report_unreadable(gpu, "other processes on it", unread)
         reported: set[int] = set()
         for holder in gpu.processes:
             if holder.kind != "graphics":
@@ -135,7 +138,7 @@ def memory_in_use_is_explained(
     listed = () if isinstance(gpu.processes, Missing) else gpu.processes
     used = [process.used_mib for process in listed]
     unexplained = memory.used_mib - sum(mib for mib in used if not isinstance(mib, Missing))
-    if any(isinstance(mib, Missing) for mib in used):
+    if gpu.processes_cut or any(isinstance(mib, Missing) for mib in used):
         return  # a listed process holds it and the driver does not say how much; PROC001 names it
     if unexplained > max(expect.memory_in_use_mib, _vgpu_reserve_mib(gpu, memory)):
         outside, fix = _where_it_may_be(facts, gpu)

@@ -135,6 +135,7 @@ class Gpu:
     nvlinks: Fact[tuple[NvLink, ...]]
     fabric: Fact[Fabric]
     recovery_action: Fact[str]  # "none", "gpu_reset", "node_reboot", "drain_p2p", "drain_and_reset", ...
+    processes_cut: str = ""  # why a saved file lists some of `processes` alone
 
     @property
     def total_mib(self) -> int | None:

@@ -205,7 +205,7 @@ def _table(text: str) -> Facts:
         table.is_closed("".join(table.PROCESSES_START.split(each, maxsplit=1)[1:])) for each in texts
     ]
     place = repeated_recordings.find_latest(trees, texts, are_closed)
-    repeated_recordings.keep_processes(trees[: place + 1])
+    repeated_recordings.keep_processes(trees[: place + 1], texts[: place + 1])
     if not trees[place]["gpu"] and _TABLE_HEAD.search(text):  # a line of a table, as grep finds it
         others = read_form(_TABLE_HEAD.sub("", text))
         if others is not None:
@@ -224,9 +224,10 @@ def _table(text: str) -> Facts:
         cut = f"the file is cut before its list of processes: the host has at least {count}"
         unread = ("processes",)
     elif table.is_closed(listed[0]):
-        unread = ()
+        unread, cut = (), "a row of the list of processes is cut"
     for gpu, row in zip(facts["gpus"], tree["gpu"], strict=False):
         gpu.update({name: missing(cut, "not-asked") for name in unread if gpu[name] == NOT_HELD})
+        gpu.update({table.PARTIAL: cut} if row.get(table.PARTIAL) else {})
         if row.get("processes") == table.UNLISTED:
             gpu["processes"] = missing(f"nvidia-smi says {table.UNLISTED!r} of them", "not-asked")
         elif isinstance(gpu["name"], str) and "fb_memory_usage" not in row and gpu["memory"] == NOT_HELD:

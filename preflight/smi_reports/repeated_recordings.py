@@ -228,12 +228,16 @@ def _pauses(times: Sequence[str]) -> list[float]:
     return pauses[1:]
 
 
-def keep_processes(trees: list[Tree]) -> None:
+def keep_processes(trees: list[Tree], texts: Sequence[str] = ()) -> None:
     """Give GPUs of the last recording the processes that an earlier one lists, where it lists none.
 
     A container lists no process of its host: the memory of those is still in use then. What a loop has
-    listed again and again, and lists no more, has ended.
+    listed again and again, and lists no more, has ended; so has what a recording of another moment lists.
+    `texts` are those of the trees.
     """
+    moments = [_moment(text) for text in texts]
+    if moments and _pauses([next(filter(None, moments[:-1]), ""), moments[-1]])[0] > _ONE_MOMENT_S:
+        return
     for place, gpu in enumerate(list_gpus(trees[-1])):
         lists = [_listed(gpus[place]) for tree in trees[:-1] if place < len(gpus := list_gpus(tree))]
         named = [

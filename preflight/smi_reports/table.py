@@ -53,6 +53,7 @@ _WINDOWS_MODELS = ("WDDM", "MCDM")
 PROCESSES_START = re.compile(r"^\W*(?:Compute p|P)rocesses:", re.MULTILINE)
 _MIG_START = re.compile(r"^\W*MIG devices:", re.MULTILINE)
 """Rows of a table: an author writes these words above it, too."""
+PARTIAL = "processes_cut"  # of a GPU that may have more processes than its list
 LOST = "GPU is lost"
 NO_ANSWER = re.compile(r"GPU is lost|[Uu]nable to determine the device handle")
 _UNREACHABLE = re.compile(
@@ -233,6 +234,7 @@ def add_readings(row: Tree, cells: list[str]) -> None:
         power = _POWER.search(second.group(4))
         if power:
             draw, limit = (CUT if _NO_WATTS.fullmatch(value) else value for value in power.groups())
+            draw = "ERR!" if second.group(1) == "ERR!" and draw == "N/A" else draw  # no board lacks both
             row["power_readings"] = {"power_draw": draw, "power_limit": limit}
     if memory and "fb_memory_usage" not in row:
         row["fb_memory_usage"] = {"used": memory[1], "total": memory[2]}
@@ -286,8 +288,8 @@ def _marked(process: re.Match[str]) -> str | None:
 def _processes(gpus: list[Tree], text: str) -> None:
     """Put each listed process on its GPU, by the GPU's place in the table.
 
-    GPUs whose rows may be beyond the end of the file have no list, and the memory of one with more rows than
-    can be read is not judged by them.
+    GPUs whose rows may be beyond the end of the file have no list; the list of one with more rows than can be
+    read is marked (`PARTIAL`).
     """
     by_index, doubtful, unlisted = _listed(gpus, text)
     for index, gpu in enumerate(gpus):
@@ -299,7 +301,7 @@ def _processes(gpus: list[Tree], text: str) -> None:
         elif not is_absent and is_closed(text):
             gpu["processes"] = CUT
         if rows and index in doubtful:
-            gpu.pop("fb_memory_usage", None)
+            gpu[PARTIAL] = True
 
 
 def _listed(gpus: list[Tree], text: str) -> tuple[dict[int, list[Tree]], set[int], set[int]]:

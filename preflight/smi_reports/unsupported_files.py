@@ -30,8 +30,10 @@ _OTHERS = {
     (
         r"ROCm System Management Interface|^\| AMD-SMI |amdgpu version:|AMD (?:Instinct|Radeon)"
         r"|\bgfx\d{3,4}\b|\bAvgPwr\b|GPU Memory Allocated \(VRAM%\)|\(Sensor (?:edge|junction|mem)\)"
-        r"|^device,(?:[^,\n]{0,80}\([^,\n]{0,40}\),?)+[^\S\n]*$"
+        r"|^[^\S\n]*(?:KFD_ID|GFX_ACTIVITY|USED_VRAM|SOCKET_POWER|HIP_ID):|^GPU +(?:XCP +)?POWER +GPU_T\b"
+        r"|\bVRAM_USAGE\b|^device,(?:[^,\n]{0,80}\([^,\n]{0,40}\),?)+[^\S\n]*$"
     ): f"is the output of AMD's tools{_ELSEWHERE}",
+    r"^[^\S\n|]*mthreads-gmi\b": f"is the output of mthreads-gmi (Moore Threads){_ELSEWHERE}",
     r"^\| npu-smi |^\| NPU +Name ": f"is the output of npu-smi (Huawei Ascend){_ELSEWHERE}",
     r"^\| HL-SMI |\bAIP-Util\b": f"is the output of hl-smi (Intel Gaudi){_ELSEWHERE}",
     r"\bMetaX\b|^\| MX-SMI ": f"is the output of mx-smi (MetaX){_ELSEWHERE}",

@@ -328,6 +328,10 @@ def test_a_value_that_is_a_reset_says_that_the_gpu_needs_one() -> None:
         ("\x1f\ufffd\x08\0", "gzip"),
         ('{\n "schema": "gpulaunch.record/1"}', "recording of gpulaunch"),
         ("timestamp, power.draw [W]\n2025/04/24 16:02:12.560, 21.76 W\n", "names no GPU"),
+        ("GPU: 0\n    BDF: 0000:0c:00.0\n    KFD_ID: 51140\n    NODE_ID: 1\n", "AMD"),
+        ("GPU: 0\n    USAGE:\n        GFX_ACTIVITY: 0 %\n    POWER:\n        SOCKET_POWER: 9 W\n", "AMD"),
+        ("GPU  POWER   GPU_T   GFX%      VRAM_USAGE\n  0   139 W   42 C   0 %   0.3/192.0 GB\n", "AMD"),
+        ("---------\n    mthreads-gmi:1.10.0          Driver Version:2.5.0\n---------\n", "mthreads-gmi"),
         ("===== ROCm System Management Interface =====\nGPU  Temp\n0    38.0c\n", "AMD"),
         (
             "GPU  Temp  AvgPwr  SCLK    MCLK  Fan    Perf\n0    48c   N/A  1114Mhz 2100Mhz 60.7%  auto\n",

@@ -22,7 +22,7 @@ _EDGE = "+----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("rows", "holding", "memory_known"),
+    ("rows", "holding", "whole"),
     [
         (_ROW_0 + _EDGE, [[(1032, 19990)], []], [True, True]),
         (
@@ -37,13 +37,14 @@ _EDGE = "+----------------------------------------------------------------------
     ],
     ids=["whole", "a cut cell", "a cut row", "a row without memory", "no edge", "no rows"],
 )
-def test_a_cut_list_of_processes_keeps_every_row_and_judges_no_memory_by_it(
-    rows: str, holding: list[list[object] | None], memory_known: list[bool]
+def test_a_cut_list_of_processes_keeps_every_row_and_the_memory(
+    rows: str, holding: list[list[object] | None], whole: list[bool]
 ) -> None:
     found = gpus_of(parse_smi(_HEAD + rows, "host"))
     assert [gpu.name for gpu in found] == ["NVIDIA A100-SXM4-80GB"] * 2
-    for gpu, wanted, known in zip(found, holding, memory_known, strict=True):
-        assert isinstance(gpu.memory, Missing) is not known
+    assert [gpu.memory.used_mib for gpu in found if not isinstance(gpu.memory, Missing)] == [20000, 30000]
+    for gpu, wanted, is_whole in zip(found, holding, whole, strict=True):
+        assert bool(gpu.processes_cut) is not is_whole
         pids = None if wanted is None else [each[0] if isinstance(each, tuple) else each for each in wanted]
         assert (None if isinstance(gpu.processes, Missing) else [p.pid for p in gpu.processes]) == pids
     reasons = [

@@ -358,3 +358,14 @@ def test_a_column_of_hosts_separates_their_rows() -> None:
 def test_before_and_after_name_states_of_one_host() -> None:
     text = "".join([*_tagged("before: ", _table()), *_tagged("after:  ", _table(1, second=9))])
     assert _holders(text) == {"h": [1]}
+
+
+@pytest.mark.parametrize(
+    ("second", "held"),
+    [("Fri Nov 20 09:14:42 2026", [1]), ("Fri Nov 20 09:14:02 2026", [1]), ("Sat Nov 21 08:00:00 2026", [])],
+)
+def test_a_table_of_another_moment_says_nothing_of_who_holds_a_gpu_now(second: str, held: list[int]) -> None:
+    later = _table(1).replace("python3                                 900MiB", "")
+    later = _NONE.join([later[: later.index("|    1   N/A")], _END])
+    assert "902MiB" in later
+    assert _held(gpus_of(parse_smi(f"{_table(1)}\n{second}\n{later.partition(chr(10))[2]}", "h"))) == held
