@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from launcher.text import one_line
-from launcher.top.views import SERIOUS_THROTTLE, GpuView, Holder, HostView, RunView
+from launcher.top.views import SERIOUS_THROTTLE, GpuView, HostView, RunView
 from preflight.checks.message_text import round_duration
 from preflight.leftovers.classify import ENDED_AFTER_YES, ENDED_BY_DEFAULT, ProcessClass
 
@@ -83,7 +83,8 @@ def describe_holder(gpu: GpuView) -> tuple[str, str, str, str]:
     first, *others = gpu.holders
     more = f" and {len(others)} more" if others else ""
     age = "" if first.age_s is None else round_duration(first.age_s)
-    return one_line(first.user, 32) or "?", age, format_kind(first), one_line(first.command, 120) + more
+    kind = "?" if first.kind is None else first.kind.value
+    return one_line(first.user, 32) or "?", age, kind, one_line(first.command, 120) + more
 
 
 def _nobody(gpu: GpuView) -> tuple[str, str, str, str]:
@@ -93,11 +94,6 @@ def _nobody(gpu: GpuView) -> tuple[str, str, str, str]:
         user, run_id = gpu.claimed_by
         return one_line(user, 32), "", "claimed", f"by run {one_line(run_id, 100)}" if run_id else "by a run"
     return ("", "", "?", "who holds it cannot be seen") if gpu.held is None else ("", "", "free", "")
-
-
-def format_kind(each: Holder) -> str:
-    """Return the class of a process as clean-zombies names it."""
-    return "?" if each.kind is None else each.kind.value
 
 
 def choose_kind_style(gpu: GpuView) -> str:

@@ -10,7 +10,7 @@ from preflight.checks.unread_facts import judge_each_gpu
 from preflight.facts.gpu import Gpu, normalize_bus_id
 from preflight.facts.host import HostFacts, KernelLog, Xid
 from preflight.facts.missing import Missing
-from preflight.facts.xid_table import RECOVERY_XID, condemns_gpu, explain_xid, fix_xid, parse_recovery
+from preflight.facts.xid_table import RECOVERY_XID, XIDS, condemns_gpu, fix_xid, parse_recovery
 from preflight.job import Expect
 
 _RECOVERY_FIX: dict[str, str] = {
@@ -67,8 +67,9 @@ def no_xid_since_boot(facts: HostFacts, expect: Expect) -> Iterator[Problem]:
         severity, fix = _judge(facts, log, expect, entries)
         count = max(len(entries), entries[-1].count)
         times = f"{count} times" if count > 1 else "once"
+        means = XIDS.get(code, "see NVIDIA's Xid catalogue")
         yield Problem(
-            f"Xid {code} ({explain_xid(code)}) {times}{_when(facts, log, entries[-1], count)}",
+            f"Xid {code} ({means}) {times}{_when(facts, log, entries[-1], count)}",
             fix.format(index=bus if index is None else index),
             subject="" if index is not None else bus,
             severity=severity,

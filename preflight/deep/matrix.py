@@ -45,7 +45,9 @@ def build_peer_matrices(run: DeepRun) -> tuple[PairMatrix, ...]:
         ranks = [rank for rank in run.ranks if rank.host == host]
         if len(ranks) < 2:
             continue
-        names = {rank.rank: name_member(rank) for rank in ranks}
+        names = {
+            each.rank: f"gpu{each.gpu}" if each.gpu is not None else f"rank{each.rank}" for each in ranks
+        }
         seen = _Seen(min)  # both ends time one exchange
         for rank in ranks:
             for pair in rank.peer.pairs if rank.peer is not None else ():
@@ -55,11 +57,6 @@ def build_peer_matrices(run: DeepRun) -> tuple[PairMatrix, ...]:
         if seen.rates:
             found.append(_matrix(f"pairs within {host}", tuple(names.values()), seen, run))
     return tuple(found)
-
-
-def name_member(rank: RankDeep) -> str:
-    """Return how a rank is called in the matrix of its host."""
-    return f"gpu{rank.gpu}" if rank.gpu is not None else f"rank{rank.rank}"
 
 
 def _pairs(rank: RankDeep) -> tuple[Transfer, ...]:

@@ -128,8 +128,3 @@ def condemns_gpu(code: int, text: str, fatal: tuple[int, ...]) -> bool:
 def build_xid_pattern(codes: tuple[int, ...]) -> str:
     """Return the pattern of one of these numbers."""
     return rf"(?:{'|'.join(map(str, codes))})\b"
-
-
-def explain_xid(code: int) -> str:
-    """Return what an Xid means, for a message."""
-    return XIDS.get(code, "see NVIDIA's Xid catalogue")

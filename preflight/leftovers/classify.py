@@ -105,7 +105,7 @@ def classify_processes(
         all_users=all_users and facts.identity.uid == 0,
         untouchable=frozenset({table.agent_pid, *table.ancestors}),
         frozen=_frozen(table, earlier),
-        idle_gpus=_gpus_idle(facts),
+        idle_gpus=all(gpu.utilization_percent == 0 for gpu in facts.known_gpus),  # each says so
         stopped_s=stopped_s,
     )
     holdings = {process.pid: find_held_resources(facts, process) for process in table.processes}
@@ -150,11 +150,6 @@ def _frozen(table: ProcessTable, earlier: ProcessTable | None) -> frozenset[tupl
     before = {(process.pid, process.start_ticks): process.cpu_ticks for process in earlier.processes}
     now = {(process.pid, process.start_ticks): process.cpu_ticks for process in table.processes}
     return frozenset(identity for identity, ticks in now.items() if before.get(identity) == ticks)
-
-
-def _gpus_idle(facts: HostFacts) -> bool:
-    """Whether every GPU says that it is at 0 %. A GPU that does not say is not idle."""
-    return all(gpu.utilization_percent == 0 for gpu in facts.known_gpus)
 
 
 def _matters(process: Process, holds: HeldResources) -> bool:

@@ -1,7 +1,7 @@
 """Supervision of one node of a run on its host, and the modules that all parts of it share.
 
 daemon/ holds the processes that outlive the connection: the guardian, the supervisor, and the supervisor's
-parts. requests/ holds the requests of a client: start, follow, list, fetch, stop, remove.
+parts. requests/ holds the requests of a client, which main.py lists.
 
 Three processes outlive the connection: `guardian -> supervisor -> launcher -> ranks`; the rank of a world of
 one is started in the launcher's place. Guardian and supervisor are child subreapers, so nothing a rank starts

@@ -15,7 +15,7 @@ from launcher.config.host_ranges import expand_or_empty, split_ranges
 from launcher.errors import ConnectionLost, HostError, PythonNotFound, StepEnded
 from launcher.text import one_line, sanitize, tail_lines
 from launcher.transports.step.stream import StepStream
-from launcher.transports.step.wire import KeptTexts, Message, MessageReader, encode_message, run_message
+from launcher.transports.step.wire import KeptTexts, Message, MessageReader, encode_message
 from preflight import regex as re
 
 START_S = 60.0  # for srun to create the step and every task's interpreter to start, on a busy controller too
@@ -117,7 +117,8 @@ class SlurmStep:
             channel = str(self._channels)
             ends = (partial(end, node, channel) for end in (self._send, self._send_input, self._forget))
             stream = self._streams[node, channel] = StepStream(node, *ends)
-        self._write(lambda: run_message(node, channel, argv))
+        body = json.dumps(tuple(argv)).encode()  # the words may hold any bytes of a file name
+        self._write(lambda: encode_message(node, channel, "run", body=body))
         return stream
 
     def _send_input(self, node: str, channel: str, data: bytes) -> None:

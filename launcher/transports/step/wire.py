@@ -2,8 +2,7 @@
 
 import base64
 import binascii
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from preflight.frozen import dataclass
 
@@ -28,11 +27,6 @@ def encode_message(node: str, channel: str, verb: str, *words: object, body: byt
     """Return one message to a task."""
     head = " ".join((node, channel, verb, *map(str, words), str(len(body))))
     return head.encode() + b"\n" + body
-
-
-def run_message(node: str, channel: str, argv: Iterable[str]) -> bytes:
-    """Return the message that starts a program. The words may hold any bytes of a file name."""
-    return encode_message(node, channel, "run", body=json.dumps(tuple(argv)).encode())
 
 
 class KeptTexts:

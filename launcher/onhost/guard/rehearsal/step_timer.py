@@ -42,15 +42,10 @@ class StepTimer:
 
     def median(self) -> dict[str, Any]:
         """Return the seconds of each step but the first, their period, and the seconds of the first."""
-        times = self._times
+        times, began = self._times, time.time() - time.monotonic()
         between = [b - a for a, b in zip(times[1:], times[2:])]  # noqa: B905, RUF007 - 3.9
         return {
             "step_s": [round(seconds, 4) for seconds in between],
-            "stepping": [round(_wall(at), 3) for at in (times[1], times[-1])] if between else None,
+            "stepping": [round(began + at, 3) for at in (times[1], times[-1])] if between else None,
             "start_s": round(times[1] - times[0], 3) if len(times) > 1 else None,
         }
-
-
-def _wall(monotonic_s: float) -> float:
-    """Return a time of the monotonic clock as seconds since 1970."""
-    return time.time() - (time.monotonic() - monotonic_s)
