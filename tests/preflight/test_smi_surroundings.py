@@ -13,6 +13,7 @@ from preflight.errors import BadInput
 from preflight.facts.host import HostFacts
 from preflight.facts.missing import Missing
 from preflight.smi_reports import parse_hosts
+from preflight.smi_reports.surroundings import HEAD, clean_text, find_heads
 from tests.hardware import gpus_of
 from tests.smi_reading import parse_smi
 
@@ -309,3 +310,13 @@ def test_a_csv_in_comments_below_its_command_is_read() -> None:
     rows = "# index, name, memory.used [MiB], memory.total [MiB]\n# 0, Tesla T4, 7234 MiB, 15360 MiB\n"
     (gpu,) = gpus_of(parse_smi(f"{command}\n\n# Output:\n{rows}", "h"))
     assert gpu.name == "Tesla T4"
+
+
+@pytest.mark.parametrize("mark", ["", "> ", "node-1: ", "[2026-11-20 09:14:02] ", "\t", "  12 | "])
+def test_first_lines_are_found_where_the_whole_pattern_finds_them(mark: str) -> None:
+    for path in sorted(_FOLDER.iterdir()):
+        lines = clean_text(path.read_text("utf-8")).split("\n")
+        for text in ("\n".join(mark + line for line in lines), "\n".join(reversed(lines))):
+            assert [found.span(1) for found in find_heads(text)] == [
+                found.span(1) for found in HEAD.finditer(text)
+            ]
