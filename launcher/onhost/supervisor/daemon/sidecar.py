@@ -6,7 +6,6 @@ import sys
 
 from ...exit_status import describe_exit_code
 from ..processes import read_start_ticks, run_markers, send_signal
-from ..run_dir import GAUGE
 from .supervised_run import SupervisedRun
 
 
@@ -54,17 +53,9 @@ class Sidecar:
             self._run.emit_failure("the attempt to " + self._role, error)
 
 
-class GaugeSidecar(Sidecar):
-    """Process that measures usage; it exits with its stdin, which closes with the supervisor."""
-
-    def __init__(self, run: SupervisedRun) -> None:
-        super().__init__(run, GAUGE, "measure use")
-        self._life = -1
-
-    def start_gauge(self) -> None:
-        """Start the gauge, if the plan has sent it."""
-        if not self.is_there():
-            return
-        theirs, self._life = os.pipe2(os.O_CLOEXEC)
-        self.start(theirs)
+def start_gauge(gauge: Sidecar) -> None:
+    """Start what measures usage, if the plan has sent it; it exits with its stdin."""
+    if gauge.is_there():
+        theirs, _ = os.pipe2(os.O_CLOEXEC)  # the other end closes with the supervisor
+        gauge.start(theirs)
         os.close(theirs)

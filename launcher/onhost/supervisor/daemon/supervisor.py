@@ -17,7 +17,7 @@ from ..gpu_claims import release_claims
 from ..next_start import announce_keeper, note_successor
 from ..processes import PR_SET_CHILD_SUBREAPER, call_prctl, reap_children
 from ..protocol import RequestRefused
-from ..run_dir import STOP
+from ..run_dir import GAUGE, STOP
 from .client_liveness import ClientLiveness
 from .hang import FAILURE_GRACE_S, HangHandler
 from .housekeeping import Housekeeping
@@ -25,7 +25,7 @@ from .launcher import Launcher, read_logged_codes
 from .ranks import EndedRank, RankTable
 from .restore_run_dir import RunDirRestorer
 from .shutdown import Shutdown
-from .sidecar import GaugeSidecar
+from .sidecar import Sidecar, start_gauge
 from .supervised_run import SupervisedRun, answer_start
 from .wakeup import Wakeup
 
@@ -55,7 +55,7 @@ class Supervisor:
         self._full_disks: dict[int, str] = {}
         self._ranks = RankTable(self._bell)
         self._launcher = Launcher(run, self._group)
-        self._gauge = GaugeSidecar(run)
+        self._gauge = Sidecar(run, GAUGE, "measure use")
         self._hang = HangHandler(run)
         self._attachment = ClientLiveness(run)
         self._records = Housekeeping(run, claims)
@@ -82,7 +82,7 @@ class Supervisor:
             os.kill(os.getpid(), signal.SIGTERM)
         answer_start(done, self._run.state)
         os.close(done)
-        self._gauge.start_gauge()
+        start_gauge(self._gauge)
         while True:
             self._wait()
             self._look_around()
