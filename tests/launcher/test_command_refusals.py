@@ -274,6 +274,9 @@ def test_loops_and_functions_are_read_until_their_limits(rounds: int, length: in
         replays.count("x")
 
 
+_SPAWNING = "python a.py --dist-url tcp://a:1 --multiprocessing-distributed"
+
+
 @pytest.mark.parametrize(
     ("text", "said", "fix"),
     [
@@ -318,6 +321,16 @@ def test_loops_and_functions_are_read_until_their_limits(rounds: int, length: in
         ("composer --nodes 2 a.py", "has no option --nodes", "leave out others"),
         ('X = ["torchrun", "a.py"]', "gives X a list as Python has it", "the words of the list alone"),
         ('{"cmd": "torchrun a.py --lr 1"}', "starts with {cmd:", "run --hosts A,B -- torchrun a.py --lr 1"),
+        (
+            "".join(f"Node {at}:\n{_SPAWNING} --world-size=2 --rank {at} d\n" for at in range(2)),
+            "starts the 2 nodes of one training itself, each with its --rank",
+            "gpulaunch run --hosts A,B -- torchrun a.py --dist-url env:// d",
+        ),
+        (
+            "gcloud compute ssh vm --zone a --command 'cd app && torchrun --nproc_per_node=8 a.py'",
+            "a scheduler of its own",
+            "-- 'cd app && torchrun --nproc_per_node=8 a.py'",
+        ),
         # no ranks of one training, and no one launch
         ("python a.py --gpu 0 &\npython a.py --gpu 1", "has 2 commands", "choose one: --launch 1"),
         ("python a.py --rank 0 &\npython a.py --rank 2", "has 2 commands", "choose one: --launch 1"),

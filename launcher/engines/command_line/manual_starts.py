@@ -1,7 +1,7 @@
 """Launches that a text starts by hand, by ssh host by host or rank by rank: what takes their place. Pure."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise, takewhile
 
 from launcher.engines.command_line.shell.terminals import skip_options
@@ -15,6 +15,8 @@ _HOSTS = re.compile(r"(?:-[wHm]|--hosts?)(?:=?(.+))?", re.DOTALL)
 _HOST_FILE = re.compile(r"(?:-[hf]|--hostfile|--hosts-file)(?:=?(.+))?", re.DOTALL)
 _WITH_VALUE = re.compile(r"-[wxgltufRHhpoeOXmFN]|--(?:hosts?|hostfile|user|timeout|fanout|par|outdir|errdir)")
 _NAMES = re.compile(r"[\w.@:,/\[\] -]+")
+_SPAWNS = frozenset(("--multiprocessing-distributed", "--multiprocessing_distributed"))
+_WORLD, _URL = ("--world-size", "--world_size", "--rank"), ("--dist-url", "--dist_url")
 _RANKS = ("--rank", "--local_rank", "--local-rank", "RANK", "LOCAL_RANK")
 _CARDS = ("--gpu", "--gpu_id", "--gpu-id", "--gpus", "--device", "--cuda", "CUDA_VISIBLE_DEVICES")
 
@@ -86,13 +88,32 @@ def explain_ranks(commands: Sequence[Sequence[Word]]) -> CommandRefused | None:
         return None
     is_local = "--local_rank" in given or "--local-rank" in given
     launcher = "python -m torch.distributed.launch" if is_local and "--rank" not in given else "torchrun"
-    launch = shlex.join(rest[at + 1 :])
+    launch = shlex.join(_of_env(rest[at + 1 :]))
     shown = f"{launcher} {launch if len(launch) <= LONGEST_LAUNCH else 'SCRIPT'}"
+    count, spawns = len(ranks), not _SPAWNS.isdisjoint(rest)
+    what, where = ("nodes", f"--hosts {_hosts(count)}") if spawns else ("ranks", f"--hosts A --gpus {count}")
     return CommandRefused(
-        f"the text starts the {len(ranks)} ranks of one training itself, each with its {' and '.join(given)}",
+        f"the text starts the {count} {what} of one training itself, each with its {' and '.join(given)}",
         "start it once, and let the script take its rank from RANK and LOCAL_RANK:"
-        f" gpulaunch run --hosts A --gpus {len(ranks)} -- {shown}",
+        f" gpulaunch run {where} -- {shown}",
     )
+
+
+def _hosts(count: int) -> str:
+    return ",".join("ABCDEFGH"[:count])
+
+
+def _of_env(args: Sequence[str]) -> Iterator[str]:
+    """Yield the arguments of a script that starts ranks of its own, as of one that is such a rank."""
+    starts_own = _SPAWNS.intersection(args)
+    is_value = False
+    for arg in args:
+        name, equals, _ = arg.partition("=")
+        if starts_own and (is_value or name in (*_SPAWNS, *_WORLD, *_URL)):
+            yield from ("--dist-url", "env://") if not is_value and name in _URL else ()
+            is_value = not is_value and not equals and name not in _SPAWNS
+        else:
+            yield arg
 
 
 def _without_rank(words: Sequence[Word]) -> tuple[tuple[str, ...], list[str], str]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise, takewhile
 
 from launcher.engines.command_line import own_ranks
+from launcher.engines.command_line.launch_patterns import LAUNCH_INSIDE
 from launcher.engines.command_line.manual_starts import is_host, replace_fan_out
 from launcher.engines.command_line.parsed_command import LauncherKind
 from launcher.engines.command_line.refusals import explain_empty
@@ -228,9 +229,12 @@ def _scheduler_fix(words: Sequence[Word]) -> str:
 
 
 def _launches(text: str) -> bool:
-    """Whether a word is a command in quotes that starts with a launcher."""
+    """Whether a word is a command in quotes that starts with a launcher, or enters a directory for one."""
     first, *rest = text.split(maxsplit=1)[:2] or ("",)
-    return bool(rest) and (is_python(Word(first)) or has_launcher((Word(first),)))
+    starts = is_python(Word(first)) or has_launcher((Word(first),))
+    return bool(rest) and (
+        starts or (first in ("cd", "source", ".") and LAUNCH_INSIDE.search(text) is not None)
+    )
 
 
 def _shown(words: Sequence[Word]) -> str:

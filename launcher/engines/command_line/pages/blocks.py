@@ -64,6 +64,8 @@ _PROSE = re.compile(
 _OTHER_LETTER = re.compile(
     r"[ \t]*(?:\d{1,2}[.)\u3001][ \t]*|[#>*-]+[ \t]*)?(?![A-Za-z])[^\W\d_][^\"'`\\\n]*"
     r"|[ \t]*[A-Z][a-z]+,?(?:[ \t]+[\w',()-]+){2,30}[ \t]*[:.\uff1a][ \t]*"
+    r"|[ \t]*(?i:(?:on )?(?:the )?(?:node|machine|host|server|terminal|worker|rank|step|gpu)) ?#?\d{1,3}"
+    r"[ \t]*:[ \t]*"
 )
 """A line that starts with a letter of no program's name (Chinese, Russian), or that ends a sentence."""
 

@@ -216,6 +216,7 @@ def _defaulted(match: re.Match[str], value: Value | None, name: str, place: Writ
         if mark.endswith("=") and name and isinstance(values, Variables) and values.runs() is not False:
             shown = f"${name} (set in a condition)"
             values[name] = Word(text, lacking).value if values.runs() else Word(shown, (shown,))
+            values.export(name)
         words = tuple(one for one in tokens if isinstance(one, Word))
         if not lacking and words == tokens and any(char.isspace() for one in words for char in one.text):
             return Expansion(place.end, words=words, is_joined=True, has_quotes=True)

@@ -66,6 +66,7 @@ class ShellState:
         self.blocks = ShellBlocks(files)
         self.values = Variables(environ, lambda: self.blocks.runs, lambda: self.blocks.code)
         self.values.update({"OPTIND": self.values.get("OPTIND", "1"), "IFS": SEPARATORS})
+        self.values.export = lambda name: self.visible.add(name) if self.exports_all else None
         self.functions: dict[str, str] = {}
         self.locals: list[dict[str, Value | None]] = []  # of the functions that run: what they hide
         start = environ.get("PWD", "")

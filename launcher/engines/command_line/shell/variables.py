@@ -26,6 +26,7 @@ class Variables(dict[str, Value]):
         self.covered: dict[str, Value | None] = {}
         self.read_output: Callable[[str], tuple[str | None, bool | None]] = lambda _: (None, None)
         self.ends: tuple[bool | None, ...] = ()  # of the substitutions in the command that is read
+        self.export: Callable[[str], None] = lambda _: None  # under `set -a`, where an expansion sets one
 
     def substitute(self, shown: str) -> str | None:
         """Return what `$(...)` prints; None where the text does not say it."""
