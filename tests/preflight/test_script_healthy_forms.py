@@ -149,8 +149,200 @@ while load():
         opt.step()
         opt.zero_grad()
 """,
+    "a counter of an object that keeps the loss too": DDP
+    + """
+class Trainer:
+    def __init__(self):
+        self.count, self.loss = 0, None
+    def step(self, batch):
+        loss = net(batch.cuda()).sum()
+        loss.backward()
+        opt.step()
+        opt.zero_grad()
+        return loss.item()
+    def train(self, loader, most):
+        for _ in range(9):
+            for batch in loader:
+                loss = self.step(batch)
+                self.loss = loss
+                self.count += 1
+                if self.count >= most:
+                    return
+data = torch.zeros(8, 4)
+Trainer().train(DataLoader(data, sampler=DistributedSampler(data, shuffle=False)), settings().most)
+""",
+    "what rank 0 finds and sends to all": DDP
+    + """
+def share(found):
+    if dist.get_rank() == 0:
+        objects = [found]
+    else:
+        objects = [None]
+    dist.broadcast_object_list(objects, src=0)
+    return objects[0]
+def main():
+    last = None
+    if dist.get_rank() == 0:
+        last = "last.pt"
+    resume = share(last)
+    if not resume:
+        return
+    dist.barrier()
+main()
+""",
+    "gradients that a class of the script's own scatters, in a module that nothing here calls": """
+import torch
+import torch.distributed as dist
+class Gate(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, layer, x):
+        ctx.layer = layer
+        return x
+    @staticmethod
+    def backward(ctx, gradient):
+        ctx.layer.reduce()
+        return None, gradient
+class Shard(torch.nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner, self.part = inner, torch.nn.Parameter(torch.zeros(4))
+    def reduce(self):
+        whole = torch.cat([p.grad.reshape(-1) for p in self.inner.parameters()])
+        dist.reduce_scatter_tensor(self.part.grad, whole)
+    def forward(self, x):
+        return self.inner(Gate.apply(self, x))
+def worker(rank, size):
+    dist.init_process_group("nccl", rank=rank, world_size=size)
+    torch.cuda.set_device(rank)
+    net = Shard(torch.nn.Linear(4, 4).cuda())
+    opt = torch.optim.AdamW([net.part])
+    for _ in range(9):
+        net(torch.ones(4, 4).cuda()).sum().backward()
+        opt.step()
+        opt.zero_grad()
+""",
+    "an engine of DeepSpeed in place of DDP, by an option": DDP
+    + """
+import deepspeed
+args = settings()
+def wrap(model):
+    if args.engine == "ddp":
+        return torch.nn.parallel.DistributedDataParallel(model.cuda())
+    model, _, _, _ = deepspeed.initialize(args=args, model=model)
+    return model
+model = wrap(torch.nn.Linear(4, 4))
+for batch in range(9):
+    loss = model(torch.ones(4, 4).cuda()).sum()
+    if args.engine == "deepspeed":
+        model.backward(loss)
+        norm = model.get_global_grad_norm()
+        model.save_checkpoint("out")
+""",
+    "a Fabric that its author starts with fabric run": """
+# fabric run --devices=4 train.py
+import torch
+from lightning.fabric import Fabric
+fabric = Fabric(devices=4)
+net = torch.nn.Linear(4, 4)
+net, opt = fabric.setup(net, torch.optim.AdamW(net.parameters()))
+""",
+    "a Fabric without options, which are those of fabric run": """
+import torch
+from lightning.fabric import Fabric
+fabric = Fabric()
+net = torch.nn.Linear(4, 4)
+net, opt = fabric.setup(net, torch.optim.AdamW(net.parameters()))
+""",
+    "one rank for each of the devices that an option names, on each of the nodes": """
+import argparse, os
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+parser = argparse.ArgumentParser()
+parser.add_argument("--devices", nargs="+", default=["cuda:0"])
+def run(rank, size):
+    torch.cuda.set_device(rank)
+    first = int(os.environ["NODE"]) * size
+    dist.init_process_group("nccl", world_size=int(os.environ["NODES"]) * size, rank=first + rank)
+if __name__ == "__main__":
+    count = len(parser.parse_args().devices)
+    mp.spawn(run, nprocs=count, args=(count,))
+""",
+    "a GPU for a device without an index": """
+import torch
+class Pipe:
+    def __init__(self, device="cuda"):
+        if isinstance(device, str):
+            device = torch.device(device)
+        if device.type == "cuda" and device.index is None:
+            device = torch.device("cuda:0")
+        self.device = device
+pipe = Pipe(device=ranks().device)
+net = torch.nn.Linear(4, 4).to(pipe.device)
+""",
+    "DataParallel beside the branch of ranks, where one process sees several GPUs": """
+import argparse
+import torch
+from engines import init_dist
+parser = argparse.ArgumentParser()
+parser.add_argument("--launcher", choices=["none", "pytorch"], default="none")
+args = parser.parse_args()
+if args.launcher == "none":
+    args.distributed = False
+else:
+    args.distributed = True
+    init_dist(args.launcher)
+net = torch.nn.Linear(4, 4).cuda()
+if args.distributed:
+    net = torch.nn.parallel.DistributedDataParallel(net)
+else:
+    if torch.cuda.device_count() > 1:
+        net = torch.nn.DataParallel(net)
+""",
+    "a sampler made for each epoch's own data": DDP
+    + """
+for epoch in range(9):
+    data = shuffled(epoch)
+    for batch in DataLoader(data, sampler=DistributedSampler(data, shuffle=True)):
+        net(batch.cuda()).sum().backward()
+        opt.step()
+        opt.zero_grad()
+""",
+    "a cache of what is computed of a sample": DDP
+    + """
+def encode(folder, name):
+    path = os.path.join(folder, os.path.basename(name) + ".pt")
+    if os.path.isfile(path):
+        return torch.load(path)
+    feature = read(name)
+    torch.save(feature, path)
+    return feature
+data = names()
+for batch in DataLoader(data, sampler=DistributedSampler(data, shuffle=False)):
+    net(encode(settings().cache, batch[0])).sum().backward()
+    opt.step()
+    opt.zero_grad()
+""",
+    "weights of another file than the one that dict(m=...) is saved to": DDP
+    + """
+net.module.load_state_dict(torch.load("pretrained.pt")["state"])
+if dist.get_rank() == 0:
+    torch.save(dict(m=net.module.state_dict(), epoch=1), "last.pt")
+""",
+    "a part of a half model's encoder in float32, which alone is trained": """
+import sys
+from transformers import AutoModel, Trainer, TrainingArguments
+if len(sys.argv) > 1:
+    model = AutoModel.from_pretrained("THUDM/chatglm2-6b", trust_remote_code=True)
+else:
+    model = AutoModel.from_pretrained("THUDM/chatglm-6b", trust_remote_code=True)
+model = model.half()
+model.transformer.prefix_encoder.float()
+Trainer(model=model, args=TrainingArguments("out", fp16=True)).train()
+""",
 }
-_WORDS = {"P118", "P139", "R404", "R402", "D210", "R401", "R405"}
+_WORDS = {"P118", "P139", "R404", "R402", "D210", "R401", "R405", "R403", "R406", "C501", "C503", "D201"}
+_WORDS |= {"D206", "D207", "V305", "P101", "P102"}
 
 
 @pytest.mark.parametrize("name", HEALTHY)

@@ -67,8 +67,13 @@ def _module_attribute(it: Interpreter, owner: Module, name: str, _node: ast.AST)
     return UNKNOWN if found is None else found
 
 
-def _method_attribute(_it: Interpreter, owner: Method, name: str, _node: ast.AST) -> Value:
-    return Method(owner.owner, f"super.{name}") if owner.name == "super" else UNKNOWN
+def _method_attribute(it: Interpreter, owner: Method, name: str, _node: ast.AST) -> Value:
+    if owner.name == "super":
+        return Method(owner.owner, f"super.{name}")
+    part = owner.owner
+    if isinstance(part, Element) and part.what == "module" and owner.name not in MODULE_API:
+        return it.library.attribute(it, part, name)  # `model.encoder.layer.float()`: a part of a part
+    return UNKNOWN
 
 
 def _plain_method(

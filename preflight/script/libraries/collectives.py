@@ -12,7 +12,7 @@ from preflight.script.libraries.casts import list_parts
 from preflight.script.values import Element, ExternalName, Ref, Seq, Value
 from preflight.script.values.constants import NONE, TRUE, UNKNOWN
 from preflight.script.values.heap import HeapObject
-from preflight.script.values.operations import as_bool, get_id, list_values
+from preflight.script.values.operations import as_bool, get_id, join, list_values
 
 FORWARD_OF_ONE = "forward of one rank"  # note of where rank 0 alone calls the model inside of DDP
 AROUND = "forward around the wrapper"  # training calls the model in DDP: no exchange
@@ -86,9 +86,11 @@ def model_call(name: str) -> CallModel:
 
 def _fill(it: Interpreter, call: Call, name: str) -> None:
     """Forget what each rank has put into a list that the call fills."""
-    if name in _FILLED and isinstance(own := call.get(_FILLED[name], 0), Seq):
+    lists = list_values(call.get(_FILLED[name], 0) or NONE) if name in _FILLED else ()
+    if lists and all(isinstance(item, Seq) for item in lists):  # rank 0 may give another than the others do
         named = [word.value for word in call.node.keywords if word.arg == _FILLED[name]]
-        put_back(it, [*call.node.args, *named][0], Seq((UNKNOWN,) * len(own.items), own.open))
+        filled = [Seq((UNKNOWN,) * len(item.items), item.open) for item in lists if isinstance(item, Seq)]
+        put_back(it, [*call.node.args, *named][0], join(filled))
 
 
 def model_method(name: str, *, of_shards: bool = False) -> MethodModel:

@@ -163,7 +163,9 @@ def _note_sharding_dtype(it: Interpreter, call: Call) -> Value:
 def spawn(it: Interpreter, call: Call) -> Value:
     """torch.multiprocessing.spawn(f, args, nprocs=1): f is called with a rank before its arguments."""
     alone = call.get("nprocs", 2) or (UNKNOWN if call.open else Const(1))
-    it.notes[OF_ONE] = [call.place] if alone == Const(1) else []
+    written = [word.value for word in call.node.keywords if word.arg == "nprocs"] or call.node.args[2:3]
+    counted = written and not isinstance(written[0], ast.Constant)  # by what the group is made of, too
+    it.notes[OF_ONE] = [call.place] if alone == Const(1) and not counted else []
     return _start_ranks(it, call, call.get("fn", 0), call.get("args", 1), RankValue())
 
 

@@ -53,6 +53,8 @@ def not_of_the_wrapper(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
     own = isinstance(cls, Class) and any(isinstance(info.names.get(name), Func) for info in it.mro(cls.key))
     if not own and name not in _OF_LIBRARIES and not _is_called_only(it, event):
         return
+    if name in _OF_ENGINES and it.sources.mention(_MAKES_ENGINES):
+        return  # of the engine that the same name has under another setting
     ddp, owner = event.values["shared"] == TRUE, as_text(event.values["owner"]) or ""
     prepared = ddp or _is_prepared_here(it, owner, event.place.line) or _is_given_prepared(it, owner)
     if owner == "self" or not prepared:
@@ -68,6 +70,24 @@ def not_of_the_wrapper(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
     fix = f"{inner}.{name}(...)" if ddp else f"accelerator.unwrap_model({owner}).{name}(...)"
     message = f"DistributedDataParallel around the model has no attribute {name}"
     yield RuleHit(event.place, message, fix, Level.WARNING)
+
+
+_OF_ENGINES = frozenset(
+    {
+        *(
+            "backward",
+            "step",
+            "save_checkpoint",
+            "load_checkpoint",
+            "get_global_grad_norm",
+            "allreduce_gradients",
+        ),
+        *("is_gradient_accumulation_boundary", "gradient_accumulation_steps", "save_16bit_model", "get_lr"),
+        *("train_micro_batch_size_per_gpu", "train_batch_size", "set_train_batch_size", "zero_optimization"),
+    }
+)
+"""Methods of DeepSpeed's engine, which scripts call where an option chooses it."""
+_MAKES_ENGINES = re.compile(r"deepspeed\.initialize\(|ds_init\(|deepspeed import[^\n]*initialize")
 
 
 def _is_called_only(it: Interpreter, event: ScriptEvent) -> bool:
@@ -334,16 +354,28 @@ _ANY = "any key"  # of a state that is written where it is saved: it may be read
 def _list_kept(it: Interpreter, save: ast.Call) -> list[object]:
     """Return by which keys a call saves states of weights from a GPU, "" for one alone."""
     names = {part.attr for part in walk(save) if isinstance(part, ast.Attribute)}
+    given = save.args[0] if getattr(save.func, "attr", "") == "save" and save.args else None
     if "state_dict" in names:
-        return [] if "cpu" in names else [_ANY]
-    pairs: list[tuple[ast.expr | None, ast.expr]] = []
-    name = ast.unparse(save.args[0]) if getattr(save.func, "attr", "") == "save" and save.args else ""
-    for value, _ in it.sources.parser.find(list_stores, it.scope).get(name, ()) if name else ():
-        pairs += (
-            zip(value.keys, value.values, strict=True) if isinstance(value, ast.Dict) else [(None, value)]
-        )
-    found = [getattr(key, "value", "") for key, value in pairs if _owner(value) is not None]
+        written = [
+            key for key, value in _list_entries(given) if key is not None and _owner(value) is not None
+        ]
+        return [] if "cpu" in names else written or [_ANY]
+    name = ast.unparse(given) if given is not None else ""
+    stores = it.sources.parser.find(list_stores, it.scope).get(name, ()) if name else ()
+    entries = [entry for value, _ in stores for entry in _list_entries(value)]
+    found = [key or "" for key, value in entries if _owner(value) is not None]
     return [] if found and "cpu" in it.sources.parser.find(list_names, it.scope) else found
+
+
+def _list_entries(value: ast.expr | None) -> list[tuple[object, ast.expr]]:
+    """Return the keys and values of a dict, also `dict(model=...)`; key None for what has none."""
+    if isinstance(value, ast.Dict):
+        return [
+            (getattr(key, "value", None), item) for key, item in zip(value.keys, value.values, strict=True)
+        ]
+    if isinstance(value, ast.Call) and getattr(value.func, "id", "") == "dict":
+        return [(word.arg, word.value) for word in value.keywords]
+    return [(None, value)] if value is not None else []
 
 
 def _list_filled(it: Interpreter, load: ast.Call) -> list[object]:

@@ -16,7 +16,7 @@ from preflight.script.interpreter.rank_values import PARTED, SEEDED
 from preflight.script.libraries.data_loaders import OF_PARTS, ONE_EPOCH, is_divided
 from preflight.script.rules.certainty import apply_doubts
 from preflight.script.rules.method_calls import has_unknown_call, list_owners, note_call
-from preflight.script.rules.own_names import describe_division, find_call_words, get_assigned_name
+from preflight.script.rules.own_names import call_at, describe_division, find_call_words, get_assigned_name
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import list_names
 from preflight.script.syntax_trees import walk
@@ -352,8 +352,28 @@ def _reshuffled(it: Interpreter, drawn: Draw) -> Iterator[HeapObject]:
         for item in _samplers(it, loader) if again and not owned else ():
             sampler = it.thing(item) if isinstance(item, Ref) else None
             told = sampler.get("reshuffles", _counts_epochs(it, item, sampler)) if sampler else NONE
-            if sampler and as_bool(told) is True:
+            if sampler and as_bool(told) is True and not _is_of_new_data(it, item, sampler.place):
                 yield sampler
+
+
+def _is_of_new_data(it: Interpreter, sampler: Value, place: CodeLocation) -> bool:
+    """Whether a sampler is made anew for each epoch, of data that are, too: they may be shuffled before."""
+    number = sampler.id if isinstance(sampler, Ref) else 0
+    if sum(loop.newest >= number for loop in it.loops if not loop.number) > 1:
+        return False  # an epoch's loop, beside that over its batches, began when there was this sampler
+    made, source = call_at(it, place), it.sources.get(place.path)
+    data = getattr(made.args[0], "id", "") if made is not None and made.args else ""
+    if not data or source is None:
+        return False
+    loops = it.sources.parser.list_nodes(source.tree, ast.For)
+    around = [node for node in loops if node.lineno < place.line <= (node.end_lineno or 0)]
+    stores = it.sources.parser.list_nodes(source.tree, ast.Assign) if around else ()
+    return any(
+        node.lineno < store.lineno < place.line and isinstance(store.value, ast.Call)
+        for store in stores
+        if any(getattr(target, "id", "") == data for target in store.targets)
+        for node in around
+    )
 
 
 def _counts_epochs(it: Interpreter, item: Value, sampler: HeapObject) -> Const:

@@ -18,6 +18,7 @@ from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.rules.certainty import apply_doubts
 from preflight.script.rules.collectives import OTHERS
+from preflight.script.rules.own_measures import get_last_name, list_stores
 from preflight.script.rules.own_names import name_of
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import ByKind, walk
@@ -124,7 +125,7 @@ def _of_all(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
         return
     message = "every rank writes this file, and no path by rank or branch of rank 0 keeps them apart"
     level = Level.WARNING
-    if _is_of_an_item(it, event.call.node):
+    if _is_of_an_item(it, event.call.node) or _is_of_a_sample(it, event.values["path"]):
         level, message = Level.INFO, f"{message}, unless each has items of its own"
     elif _is_of_a_failure(it, event.call.node):
         level, message = Level.INFO, f"{message}, where all fail"
@@ -231,6 +232,30 @@ def _is_of_an_item(it: Interpreter, node: ast.Call) -> bool:
             if not known and bound & names:
                 return True
     return False
+
+
+def _is_of_a_sample(it: Interpreter, path: Value) -> bool:
+    """Whether a dataset's item, or what a loop over data asks for, is kept in a file not known by name.
+
+    The function asks whether there is one: a cache of what is computed of a sample, and ranks have others.
+    """
+    known = all(as_text(item) is not None for item in list_values(path))
+    if known or not isinstance(it.scope, ast.FunctionDef):
+        return False
+    if it.scope.name == "__getitem__" or not it.drawn:
+        return it.scope.name == "__getitem__"
+    given = {each.arg for each in (*it.scope.args.args, *it.scope.args.kwonlyargs)} - {"self", "cls"}
+    asks = [node for node in it.list_nodes(ast.Call) if re.search(_EXISTS, get_last_name(node))]
+    names = {part.id for node in asks for part in walk(node) if isinstance(part, ast.Name)}
+    made = it.sources.parser.find(list_stores, it.scope)
+    used = {
+        part.id
+        for name in names
+        for value, _ in made.get(name, ())
+        for part in walk(value)
+        if isinstance(part, ast.Name)
+    }
+    return not given.isdisjoint(names | used)
 
 
 def _made_of(names: set[str], loop: ast.For) -> set[str]:

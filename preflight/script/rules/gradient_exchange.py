@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 
 from preflight import regex as re
+from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.rules.unused_code import find_unused_lines, group_calls_by_name
 from preflight.script.source import Source
@@ -43,10 +44,12 @@ _MEASURED = re.compile(
 """Names of numbers that ranks put together to print them: no gradients and no weights."""
 
 
-def exchanges_gradients(it: Interpreter, *, besides: re.Pattern[str] | None = None) -> bool:
+def exchanges_gradients(
+    it: Interpreter, steps: Sequence[CodeLocation], *, besides: re.Pattern[str] | None = None
+) -> bool:
     """Whether a script may exchange gradients or weights; imports and isinstance() alone do not.
 
-    `besides`: by something that has another name than these.
+    `steps`: where it trains; `besides`: by something that has another name than these.
     """
     own = set(_own_names(it))
     parser, files = it.sources.parser, it.sources.files()
@@ -57,6 +60,8 @@ def exchanges_gradients(it: Interpreter, *, besides: re.Pattern[str] | None = No
         if not (name in own or (besides and besides.search(name)))
     ]
     unused = find_unused_lines(it)
+    if any(place.line in unused.get(place.path, ()) for place in steps):
+        unused = {path: set[int]() for path in unused}  # a caller that is in no file that was read uses it
     if any(line not in unused[path] for path, line in named):
         return True  # most scripts: their calls need not be looked at
     reducers = _reducers(it, own)

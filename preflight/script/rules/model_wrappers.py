@@ -51,21 +51,21 @@ def ranks_that_train_apart(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
     from preflight.script.rules.gradient_exchange import OF_DDP, OF_OWNERS, exchanges_gradients  # noqa: PLC0415 - few need it
     from preflight.script.rules.unread_wrappers import may_wrap_unread  # noqa: PLC0415 - few need it
 
-    if around and not exchanges_gradients(it, besides=OF_OWNERS if owned else OF_DDP):
+    if around and not exchanges_gradients(it, steps, besides=OF_OWNERS if owned else OF_DDP):
         message = "training calls the model inside of DistributedDataParallel: no gradients are exchanged"
         fix = "call what DistributedDataParallel(...) returned, not its .module"
         if it.notes.get(UNSYNCED):
             message = "every step is under no_sync(): no gradients are exchanged"
             fix = "leave no_sync() out for the last batch before optimizer.step()"
         yield RuleHit(around[0], message, fix, Level.WARNING, (steps[0],))
-    elif groups and not exchanges_gradients(it) and not may_wrap_unread(it.sources):
+    elif groups and not exchanges_gradients(it, steps) and not may_wrap_unread(it.sources):
         message = "ranks make a group, and nothing exchanges the gradients of this step between them"
         fix = "model = DistributedDataParallel(model, device_ids=[local_rank]) before training"
         yield RuleHit(steps[0], message, fix, Level.WARNING, (groups[0],))
     elif not it.notes.get(_UNSEEN) and (places := it.notes.get(_APART, [])):
         if (
             it.sources.mention(_FILLED)
-            or exchanges_gradients(it, besides=OF_DDP)
+            or exchanges_gradients(it, steps, besides=OF_DDP)
             or may_wrap_unread(it.sources)
         ):
             return

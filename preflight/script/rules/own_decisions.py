@@ -15,6 +15,7 @@ from preflight.script.rules.own_measures import (
     is_agreed_in,
     is_measured_by,
     is_of_parts,
+    list_form_nodes,
     list_number_names,
     list_stores,
 )
@@ -129,7 +130,8 @@ def _is_measured(it: Interpreter, test: ast.expr, loop: Loop | None) -> bool:
 def _decision(it: Interpreter, test: ast.expr, loop: Loop) -> list[ast.expr] | None:
     """Return what is called to measure what a condition asks, None where rank 0's tensor decides."""
     turns = [node for node in it.list_nodes(*_LOOPS) if it.place(node) == loop.place]
-    names = list_number_names(test)
+    objects = it.sources.parser.find(_list_objects, it.scope)
+    names = _list_held_names(test, objects)
     if not turns or not names or is_agreed_in(it, walk(test)):
         return []
     taken = [item for node in it.list_nodes(ast.If) if node.test is test for item in node.body]
@@ -137,7 +139,7 @@ def _decision(it: Interpreter, test: ast.expr, loop: Loop) -> list[ast.expr] | N
     if "backward" in list_names(before) or is_agreed_in(it, before):
         return []  # what leaves takes part first
     calls = [node for node in it.list_nodes(ast.Call) if AGREES.search(get_last_name(node))]
-    agreed = {name for call in calls for name in _given(call)}
+    agreed = {name for call in calls for name in _given(call, objects)}
     open_names = [name for name in names if name not in agreed]
     if any(_is_flag_of_first(it, name) for name in open_names):
         return None
@@ -151,10 +153,28 @@ _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _STORES = (ast.Assign, ast.AugAssign, ast.AnnAssign)
 
 
-def _given(call: ast.Call) -> list[str]:
+def _given(call: ast.Call, objects: frozenset[str]) -> list[str]:
     """Return the names in the arguments of a call."""
     values = (*call.args, *(word.value for word in call.keywords))
-    return [name for value in values for name in list_number_names(value)]
+    return [name for value in values for name in _list_held_names(value, objects)]
+
+
+def _list_objects(nodes: Sequence[ast.AST]) -> frozenset[str]:
+    """Return the names of a function whose attributes alone it stores: `self.loss = loss; self.step += 1`."""
+    stored = [node for node in nodes if isinstance(getattr(node, "ctx", None), ast.Store)]
+    owners = {getattr(node.value, "id", "") for node in stored if isinstance(node, ast.Attribute)}
+    return frozenset(owners - {node.id for node in stored if isinstance(node, ast.Name)})
+
+
+def _list_held_names(node: ast.AST, objects: frozenset[str]) -> list[str]:
+    """Return the names whose numbers code asks; of an object `self.step` alone, not all that it holds."""
+    names = list_number_names(node)
+    if objects.isdisjoint(names):
+        return names
+    forms = list_form_nodes(parts := walk(node))
+    held = [part for part in parts if type(part) is ast.Attribute and id(part) not in forms]
+    dotted = [ast.unparse(part) for part in held if getattr(part.value, "id", "") in objects]
+    return [name for name in names if name not in objects] + dotted
 
 
 def _of_batches(it: Interpreter, loop: ast.AST) -> list[ast.AST]:
@@ -172,6 +192,7 @@ def _measures(
 ) -> list[ast.expr]:
     """Return what is called of a batch, in this loop, for what a name is given."""
     names, parts = [name], list[ast.AST]()
+    objects = it.sources.parser.find(_list_objects, it.scope)
     stored = it.sources.parser.find(_stored_by, it.scope)
     for each in names:  # which grows
         for node in made:
@@ -183,7 +204,7 @@ def _measures(
             if any(map(_ALIKE.search, list_names(nodes))) or is_agreed_in(it, nodes) or None in given:
                 return []
             parts.append(node)
-            names += list_number_names(value)
+            names += _list_held_names(value, objects)
     if not agreed.isdisjoint(names):
         return []
     values = [value for node in parts if (value := stored[id(node)][1]) is not None]
@@ -192,13 +213,15 @@ def _measures(
     return called if used & fed else []
 
 
-def _stored(node: ast.AST) -> tuple[list[str], ast.expr | None]:
+def _stored(node: ast.AST, objects: frozenset[str]) -> tuple[list[str], ast.expr | None]:
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", node)]
-    return [name for target in targets for name in list_number_names(target)], getattr(node, "value", None)
+    names = [name for target in targets for name in _list_held_names(target, objects)]
+    return names, getattr(node, "value", None)
 
 
 def _stored_by(nodes: Sequence[ast.AST]) -> dict[int, tuple[list[str], ast.expr | None]]:
-    return {id(node): _stored(node) for node in nodes if isinstance(node, _STORES)}
+    objects = _list_objects(nodes)
+    return {id(node): _stored(node, objects) for node in nodes if isinstance(node, _STORES)}
 
 
 def _is_model(it: Interpreter, func: ast.expr, depth: int = 2) -> bool:
@@ -249,7 +272,8 @@ def _is_flag_of_first(it: Interpreter, name: str) -> bool:
     filled = {id(node) for node in (*calls, *it.list_nodes(ast.Assign, ast.AugAssign)) if _fills(node, name)}
     firsts = (node for node in it.list_nodes(ast.If) if id(node) in it.of_first)
     by_first = {id(part) for node in firsts for item in node.body for part in walk(item)}
-    given = any(get_last_name(call) not in _LOOKS_AT and name in _given(call) for call in calls)
+    objects = it.sources.parser.find(_list_objects, it.scope)
+    given = any(get_last_name(call) not in _LOOKS_AT and name in _given(call, objects) for call in calls)
     return bool(filled) and filled <= by_first and not given
 
 

@@ -1,5 +1,6 @@
 """Rules D201 to D206: every rank its own GPU."""
 
+import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -81,6 +82,8 @@ def one_gpu_for_all_ranks(it: Interpreter, event: ScriptEvent) -> Iterator[RuleH
     if isinstance(device, Device) and device.of_rank:
         it.note("rank device", event.place)
     level, fixed = _level(it), _fixed(device)
+    if fixed is not None and any(map(_asks_for_index, it.tests)):
+        fixed = None
     if event.name == "end":
         yield from _never_replaced(it, level or Level.WARNING)
     if event.name == "end" or level is None:
@@ -119,6 +122,14 @@ def one_gpu_for_all_ranks(it: Interpreter, event: ScriptEvent) -> Iterator[RuleH
         )
 
 
+def _asks_for_index(test: ast.expr) -> bool:
+    """Whether a condition is of a device that names no GPU: one that names the rank's is not replaced."""
+    return _NO_INDEX.search(ast.unparse(test)) is not None
+
+
+_NO_INDEX = re.compile(r"\.index (?:is|==) None")
+
+
 def _never_replaced(it: Interpreter, level: Level) -> Iterator[RuleHit]:
     """Yield the devices that a script names by number and never by its rank, wherever they are used."""
     if it.notes.get(_OWN_GPU) or it.notes.get("rank device") or it.notes.get("device set"):
@@ -128,7 +139,9 @@ def _never_replaced(it: Interpreter, level: Level) -> Iterator[RuleHit]:
             message = f"every rank uses GPU {key.device.index}"
             for place in dict.fromkeys(spot for spot in places if _is_used(it, spot)):
                 sites = tuple(spot for spot in it.notes.get(_SiteOf(place), ()) if spot.line != place.line)
-                yield RuleHit(place, message, describe_own_device(it, place, None), level, sites)
+                hit = RuleHit(place, message, describe_own_device(it, place, None), level, sites)
+                unread = not sites and place.path != it.sources.files()[0].path  # by what the script calls
+                yield replace(hit, level=Level.INFO, message=f"{message}, if it is used") if unread else hit
 
 
 def _is_used(it: Interpreter, place: CodeLocation) -> bool:
@@ -367,7 +380,7 @@ def data_parallel_in_a_launch(it: Interpreter, event: ScriptEvent) -> Iterator[R
     level = _level(it)
     if level is not None:
         below = "\n".join(it.source.lines[event.place.line : event.place.line + 12])
-        if MAYBE in it.contexts and _WRAPPED_FOR_RANKS.search(below):
+        if MAYBE in it.contexts and (_WRAPPED_FOR_RANKS.search(below) or _is_beside_ranks(it, event)):
             level = Level.INFO  # ranks take the branch beside it
         message = "DataParallel uses every GPU from each rank"
         name = get_assigned_name(it, event.place) or "model"
@@ -375,6 +388,20 @@ def data_parallel_in_a_launch(it: Interpreter, event: ScriptEvent) -> Iterator[R
         yield RuleHit(event.place, message, fix, level)
 
 
+def _is_beside_ranks(it: Interpreter, event: ScriptEvent) -> bool:
+    """Whether a line is in the `else` of a branch that wraps the model, or behind `not distributed`."""
+    line = event.place.line
+    for node in it.list_nodes(ast.If):
+        if node.orelse and node.orelse[0].lineno <= line <= (node.orelse[-1].end_lineno or 0):
+            if any(_OF_DDP.search(ast.unparse(item)) for item in node.body):
+                return True
+        elif node.lineno < line <= (node.body[-1].end_lineno or 0) and _OF_ONE.search(ast.unparse(node.test)):
+            return True
+    return False
+
+
+_OF_DDP = re.compile(r"(?:DistributedDataParallel|\bDDP)\(")
+_OF_ONE = re.compile(r"\bnot (?:\w+\.)*(?:is_)?(?:distributed|ddp)\b")
 _WRAPPED_FOR_RANKS = re.compile(
     r"\bif [^\n]*rank[^\n]*\n(?:[^\n]*\n){0,4}?[^\n]*(?:DistributedDataParallel|\bDDP)\("
 )

@@ -22,8 +22,9 @@ from preflight.script.source import list_names
 from preflight.script.syntax_trees import walk
 from preflight.script.values import Const
 from preflight.script.values.constants import NONE
-from preflight.script.values.operations import as_text, place_of
+from preflight.script.values.operations import as_text, list_values, place_of
 
+_LOOPBACK = re.compile(r"=(?:localhost|127\.0\.0\.1|::1) ")
 _SLURM = re.compile(r"\bSLURM_")  # the branch that takes ranks from Slurm, not the launch
 _RENDEZVOUS = ("MASTER_PORT", "MASTER_ADDR", "RANK", "LOCAL_RANK", "WORLD_SIZE")
 
@@ -61,11 +62,21 @@ def _note_alone(it: Interpreter, event: ScriptEvent) -> None:
 def _waits_for_more(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """Yield where one process is started that makes a group of several."""
     size = (event.call.get("world_size", 3) if event.call else None) or NONE
-    several = size not in (NONE, Const(1)) and place_of(size) not in it.options.places
+    one = {NONE, Const(1)}.intersection(list_values(size))
+    several = not one and place_of(size) not in it.options.places
     for place in it.notes.get(OF_ONE, ()) if several and SPAWNED_RANK in it.contexts else ():
         message = "this starts one process, and its process group waits for more"
         level = Level.ERROR if isinstance(size, Const) else Level.WARNING
         yield RuleHit(place, message, "nprocs=world_size", level, (event.place,))
+
+
+def _describe_fixed(it: Interpreter, name: str, value: str) -> tuple[str, str]:
+    """Return what is wrong where a script sets a variable of the rendezvous, and what to write instead."""
+    if name == "MASTER_PORT" and it.target.processes is None and it.target.spawns:
+        message = f"MASTER_PORT={value} for all runs: a second one on this host finds it taken"
+        return message, "a free port, chosen once before the ranks are started"
+    fix = f'os.environ.setdefault("{name}", ...), or leave it to the launch'
+    return f"{name}={value} overrules the launch's own", fix
 
 
 @rule("D207", "environ", "process group", "end")
@@ -81,9 +92,10 @@ def rendezvous_fixed_by_the_script(it: Interpreter, event: ScriptEvent) -> Itera
     if it.target.processes == 1:
         return
     if event.name == "end":  # of ranks that a script starts itself, with a free port, the address is theirs
-        theirs = (it.target.spawns or it.notes.get("ranks of its own")) and not it.notes.get("own port")
+        theirs = it.target.spawns or it.notes.get("ranks of its own")
         for hit in it.held_back.get("D207", ()):
-            yield replace(hit, level=Level.INFO) if theirs else hit
+            ours = theirs and (_LOOPBACK.search(hit.message) or not it.notes.get("own port"))
+            yield replace(hit, level=Level.INFO) if ours else hit
         alone = it.state.wrapped and not it.notes.get("own port")  # which a test of one process has
         for place in it.notes.get(_ALONE, ()) if alone else ():
             yield RuleHit(place, "each rank is rank 0 of a group of its own", _LEAVE_OUT, Level.WARNING)
@@ -93,8 +105,7 @@ def rendezvous_fixed_by_the_script(it: Interpreter, event: ScriptEvent) -> Itera
         if event.what == "WORLD_SIZE" and own:
             return  # the launch's own: of an unknown one, what is written nowhere
         if isinstance(value, Const) and str(value.value) != "-1":  # how scripts say that none is given
-            message = f"{event.what}={value.value!s} overrules the launch's own"
-            fix = f'os.environ.setdefault("{event.what}", ...), or leave it to the launch'
+            message, fix = _describe_fixed(it, event.what, str(value.value))
             above = it.source.lines[max(0, event.place.line - 20) : event.place.line]
             of_slurm = MAYBE in it.contexts and _SLURM.search("\n".join(above))
             hit = RuleHit(event.place, message, fix, Level.INFO if of_slurm else Level.WARNING)

@@ -67,7 +67,7 @@ def refused_by_lightning(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHi
     thing = it.thing(event.ref)
     if event.name == "prepared":
         if thing is not None and thing.kind == "fabric" and _is_never_launched(it, thing.get("made_by")):
-            message = "Fabric has several devices, and launch() is never called"
+            message = "Fabric has several devices, and nothing but `fabric run` calls launch()"
             fix = "fabric.launch() after Fabric(...)"
             yield RuleHit(thing.place, message, fix, Level.WARNING, (event.place,))
         return
@@ -141,11 +141,22 @@ def _is_never_launched(it: Interpreter, made: Value) -> bool:
     devices, strategy = call.get("devices", 2), as_text(call.get("strategy", 1)) or ""
     several = isinstance(devices, Const) and devices.value not in (1, "1", None, "auto", -1)
     several = several or (isinstance(devices, Seq) and len(devices.items) > 1)
-    known = several or (bool(_PARTED.match(strategy)) and devices is None) or it.target.processes
-    return bool(known) and not it.sources.mention(_LAUNCHES)
+    plain = not (call.args or call.kwargs)  # whose options are those of `fabric run`
+    known = (
+        several or (bool(_PARTED.match(strategy)) and devices is None) or (it.target.processes and not plain)
+    )
+    if not known or it.sources.mention(_LAUNCHES):
+        return False
+    return not any(it.sources.parser.make(_names_fabric_run, source.text) for source in it.sources.files())
+
+
+def _names_fabric_run(text: str) -> bool:
+    """Whether a script says, in comments too, that `fabric run` starts it."""
+    return _FABRIC_RUN.search(text) is not None
 
 
 _LAUNCHES = re.compile(r"\blaunch\b|\.run\(")
+_FABRIC_RUN = re.compile(r"\b(?:fabric|lightning) run\b|# *fabric\.launch\(")
 _PREPARES = re.compile(
     r"\.prepare(?!_data)|\.setup(?:_module|_optimizers)?\(|getattr\(|(?<!def )\b\w+\(self[,)]"
 )

@@ -1,7 +1,7 @@
 import os
 import torch.distributed as dist
 def init_distributed(rank, world_size, addr="127.0.0.1", port="29501"):
-    os.environ['MASTER_ADDR'] = addr  # expect: D207 warning
+    os.environ["MASTER_ADDR"] = addr  # of ranks that the script starts itself
     os.environ['MASTER_PORT'] = port  # expect: D207 warning
     dist.init_process_group("nccl", rank=rank, world_size=world_size)
 def run(rank, ws):
