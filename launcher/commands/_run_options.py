@@ -3,7 +3,7 @@
 import shlex
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Literal, TypeAlias
@@ -18,6 +18,7 @@ from launcher.commands._job_hosts import reach_run
 from launcher.commands._param_types import Function, hosts_option
 from launcher.config.inventory import LOCALHOST, HostEntry
 from launcher.config.node_sets import fold_hosts
+from launcher.config.yaml_tree import find_nearest
 from launcher.errors import GpulaunchError, HostError, HostsUnusable, RunNotKept, SlurmError
 from launcher.local.project import local_runs_dir
 from launcher.planning.plan import NodePlan
@@ -104,6 +105,8 @@ def find_run(
         )
     except (BadInput, HostError, HostsUnusable, RunNotKept) as error:
         fixes = [error.fix] if error.fix else []
+        if expected is None and isinstance(error, BadInput) and (near := _find_near(word, records)):
+            fixes = [f'did you mean "{near}"? Otherwise {error.fix}']
         if absent := sorted(meant.intersection(error.hosts) - listed.keys() - {LOCALHOST}):
             fixes.append(
                 f"where {absent[0]} has a new name or address, list it under {absent[0]} in hosts.yaml"
@@ -122,6 +125,11 @@ def find_run(
     if other := scope.find_other_live(found, fitting):
         echo(f"another run lives, name it to take it: {run_line(other, time.time())}", err=True)
     return found
+
+
+def _find_near(word: str, run_ids: Iterable[str]) -> str:
+    """Return the name of a launch of this machine, or `last`, that is spelled most like a word, else ""."""
+    return find_nearest(word, (LAST, *dict.fromkeys(map(run_name, run_ids))))
 
 
 def _read_refusal(run_id: str) -> str:

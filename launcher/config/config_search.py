@@ -6,6 +6,7 @@ from launcher.config.yaml_tree import find_nearest
 from launcher.errors import ConfigError
 from launcher.local.home import expand_home, user_config_dir
 from launcher.local.project import FOLDER, SUFFIXES, list_folders_up
+from preflight.checks.message_text import quote_path
 
 
 def find_config(name_or_path: str) -> Path:
@@ -33,7 +34,10 @@ def find_config(name_or_path: str) -> Path:
         if path.is_dir():
             raise ConfigError(f"{name_or_path}: this is a directory", "name the YAML file in it")
         if not path.is_file():
-            raise ConfigError(f"{name_or_path}: no such file", "check the path given with --config")
+            beside = (Path(f"{path}{suffix}") for suffix in SUFFIXES if not path.suffix)
+            near = next((str(each) for each in beside if each.is_file()), "")
+            fix = f"did you mean {quote_path(near)}?" if near else "check the path given with --config"
+            raise ConfigError(f"{name_or_path}: no such file", fix)
         return path
     for folder in search_path():
         for suffix in SUFFIXES:

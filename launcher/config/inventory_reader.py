@@ -242,7 +242,9 @@ class _Reader:
             return []
         for name in names:
             if name not in hosts and name != LOCALHOST:
-                hint = hint_nearest(name, (*hosts, *groups)) or "; list it under hosts"
+                own = key.removeprefix("groups.")
+                others = (*hosts, *(group for group in groups if group != own))
+                hint = hint_nearest(name, others) or "; list it under hosts"
                 self._mistake(key, f'"{name}" is not under hosts{hint}')
         return [name for name in names if name in hosts or name == LOCALHOST]
 

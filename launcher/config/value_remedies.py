@@ -2,7 +2,8 @@
 
 import json
 import unicodedata
-from collections.abc import Container
+from collections.abc import Container, Mapping
+from itertools import takewhile
 from typing import Any
 
 from launcher.durations import parse_duration
@@ -120,3 +121,15 @@ def as_duration(text: str) -> str:
     """Return how `5 minutes` is written."""
     short = _SPELLED_OUT.sub(r"\1\2", text).lower()
     return f" (write {short})" if parse_duration(short) else ""
+
+
+def as_list_in_braces(name: str, values: Mapping[str, Any]) -> str:
+    """Return how a list is written of which the key `name`, without a value, is a part: `{gpus: 0,1}`."""
+    if not name.isdecimal() or values[name] is not None:
+        return ""
+    keys = [*values]
+    first = next((at for at in range(keys.index(name), -1, -1) if values[keys[at]] is not None), -1)
+    if first < 0 or not isinstance(values[keys[first]], str):
+        return ""
+    numbers = ", ".join((values[keys[first]], *takewhile(str.isdecimal, keys[first + 1 :])))
+    return f" (write {keys[first]}: [{numbers}]: in braces a comma ends a value)"

@@ -351,13 +351,15 @@ class Section:
             )
             return None
         known = {key.name: key.kind for key in self.keys}
+        values = {name: part.value for name, part in item.value.items()}
         found = {}
         for name, part in item.value.items():
             if name not in known:
                 names, pair = tuple(known), value_remedies.as_pair(name, known) * (part.value is None)
                 meant = next((key.name for key in self.keys if is_called(key, name)), "")
                 hint = hint_nearest(meant, names) or self.elsewhere(name) or hint_nearest(name, names)
-                hint = pair or hint or f"; expected one of {', '.join(names)}"
+                hint = pair or value_remedies.as_list_in_braces(name, values) or hint
+                hint = hint or f"; expected one of {', '.join(names)}"
                 mistakes.add(part, f"unknown key{hint}")
             elif (value := known[name].read(part, mistakes)) is not None:
                 found[name] = value

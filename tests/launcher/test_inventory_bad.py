@@ -164,6 +164,14 @@ CASES: dict[str, tuple[bytes, str]] = {
         b"groups: {g: [titan]}\n",
         '"titan" is not under hosts; list it under hosts',
     ),
+    "group of strangers that are called like it": (
+        b"hosts: {titan: }\ngroups: {l40s: ['l40s-[01-02]']}\n",
+        '"l40s-02" is not under hosts; list it under hosts',
+    ),
+    "list without brackets in braces": (
+        b"hosts: {a: {gpus: 0,1,3, port: 22}}\n",
+        "unknown key (write gpus: [0, 1, 3]: in braces a comma ends a value)",
+    ),
     "group in itself": (b"groups:\n  g: ['@h']\n  h: [g]\n", "contains itself: g -> h -> g"),
     "group named as a host": (b"hosts: {g: }\ngroups: {g: [g]}\n", "groups.g: is a host's name too"),
     "tab": (b"hosts:\n\ta: {}\n", "hosts.yaml:2: found a tab, expected spaces"),

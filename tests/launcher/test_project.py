@@ -93,6 +93,11 @@ def test_nothing_is_looked_for_above_gits_root(deep: Path) -> None:
     with pytest.raises(ConfigError, match='no run config "train"') as caught:
         find_config("train")
     assert caught.value.fix.startswith('did you mean "train.yaml"?')
+    Path("configs").mkdir()
+    Path("configs/my train.yaml").touch()
+    with pytest.raises(ConfigError, match="no such file") as caught:
+        find_config("configs/my train")
+    assert caught.value.fix == "did you mean 'configs/my train.yaml'?"
 
 
 def test_nothing_is_looked_for_above_home(deep: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,17 @@ def home(tmp_path: Path) -> Iterator[Home]:
     home.end_all()
 
 
+def test_a_slip_in_the_name_of_a_run_is_answered_with_the_name(home: Home) -> None:
+    home.launch("print('done')", detach=False)
+    for slip, meant in (("lsat", "last"), ("rr-1", "r-1")):
+        refused = home.gpulaunch("logs", slip)
+        assert refused.returncode == 2
+        assert (
+            f'  fix: did you mean "{meant}"? Otherwise gpulaunch ps --all lists your runs' in refused.stderr
+        )
+    assert "did you mean" not in home.gpulaunch("logs", "quite-another").stderr
+
+
 def test_a_run_that_its_host_refused_has_not_been_removed_by_anyone(home: Home) -> None:
     home.launch("print('done')", detach=False)
     ended_there(home)

@@ -107,6 +107,8 @@ def require_addresses(endpoint: Endpoint, answer: Answer) -> list[Address]:
     if isinstance(failure, TimeoutError):
         raise NameNotResolved(endpoint.name, f"{named} was not resolved {failure}", fix)
     said = getattr(failure, "strerror", None) or str(failure or "") or "no address"
+    if isinstance(failure, UnicodeError):  # of Python's encoding by IDNA
+        said = "between two dots it has nothing, or more than 63 characters"
     raise NameNotResolved(endpoint.name, f"{named} does not resolve: {said}", fix)
 
 
