@@ -25,9 +25,14 @@ from launcher.text import one_line
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-_ENVIRONMENT_ERRNOS = frozenset(
-    {errno.EACCES, errno.EPERM, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOTDIR}
-)
+_ENVIRONMENT_FIXES = {
+    **dict.fromkeys(
+        (errno.EACCES, errno.EPERM), "name a file that you may read or write; ls -ld shows whose it is"
+    ),
+    errno.EROFS: "name a place on another file system",
+    errno.ENOTDIR: "a directory of this path is a file: correct it",
+    **dict.fromkeys((errno.EMFILE, errno.ENFILE), "ulimit -n 4096, then try again"),
+}
 _MEDIUM_ERRNOS = frozenset({errno.EIO, errno.ESTALE})  # of a read or write, which names no file
 COLUMNS = 80
 _SHOWN_NAME = 60
@@ -349,8 +354,8 @@ def _of_system(error: OSError) -> GpulaunchError:
     if error.errno in FULL_ERRNOS:
         fix = "make room, then try again" if where else "make room where the output goes, then try again"
         return RunAborted(f"no space left{where}", fix)
-    if error.errno in _MEDIUM_ERRNOS or (error.errno in _ENVIRONMENT_ERRNOS and where):
-        return RunAborted(f"{error.strerror or error}{where}")
+    if error.errno in _MEDIUM_ERRNOS or (error.errno in _ENVIRONMENT_FIXES and where):
+        return RunAborted(f"{error.strerror or error}{where}", _ENVIRONMENT_FIXES.get(error.errno or 0, ""))
     if error.errno == errno.ENAMETOOLONG:
         name = str(error.filename or "")[:_SHOWN_NAME]
         return BadInput(
