@@ -3,7 +3,7 @@
 import queue
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from launcher.follow.client_deadlines import StopDeadline
@@ -21,6 +21,7 @@ from launcher.rundir.log_store import LogStore
 from launcher.terminal.screen import Screen
 
 EVERY_S = 0.1
+_CATCH_UP_S = 1.0
 
 
 class TickerQueue:
@@ -79,6 +80,17 @@ class FollowedRun:
         for stop in self._reporter.handle(event):
             for host in stop.hosts:
                 self._followers[host].stop_run(stop.grace_s, stop.why, stacks=stop.stacks, failed=stop.failed)
+
+    def _catch_up(self, act: Callable[[RunEvent], None]) -> None:
+        """Take what came while a person was asked, before the run is stopped or left: it may have ended.
+
+        It takes a second at most, and a terminal that nothing reads is not waited for.
+        """
+        self._screen.stop()
+        deadline = time.monotonic() + _CATCH_UP_S
+        with suppress(queue.Empty):
+            while not self._state.done and time.monotonic() < deadline:
+                act(self._events.get(timeout=EVERY_S))
 
     def _give_up_dead_hosts(self, peer_check: PeerCheck) -> None:
         """Wait no longer for silent hosts that have died by the word of the others."""

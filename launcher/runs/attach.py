@@ -131,6 +131,10 @@ class AttachedRun(FollowedRun):
         if self._over:
             raise KeyboardInterrupt
         choice: InterruptChoice = "stop" if self._state.stopping else self._choice(by)
+        if by == CTRL_C and choice != "stay" and not self._state.stopping:
+            self._catch_up(self._act)
+        if self._state.done:
+            return False
         if choice == "stop":
             self._stop_run(by)
         if choice != "detach":

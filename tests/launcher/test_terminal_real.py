@@ -169,6 +169,27 @@ def test_ctrl_c_stops_the_run_and_leaves_a_clean_terminal(started: Callable[...,
     assert seen.emulator.cursor.x == 0
 
 
+@pytest.mark.parametrize("answer", [b"s\n", b"d\n"])
+def test_a_run_that_ends_while_the_question_waits_has_finished(
+    started: Callable[..., Seen], answer: bytes
+) -> None:
+    seen = started("")
+    seen.until(lambda rows: any("step 10/40" in row for row in rows))
+    os.write(seen.fd, b"\x03")
+    seen.until(lambda rows: any("or Enter to stay?" in row for row in rows))
+    seen.go.touch()
+    deadline = time.monotonic() + 60
+    while not any(json.loads(path.read_text())["phase"] == "ended" for path in seen.home.rglob("state.json")):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    os.write(seen.fd, answer)
+    code, rows = seen.end()
+    assert code == 0
+    assert any(row.startswith("==> finished (exit code 0)") for row in rows)
+    assert not any("stopping every node" in row or "the run continues. Come back" in row for row in rows)
+    assert not any("asleep" in row for row in rows)
+
+
 # Far more than is shown, and no more: where this test is killed the run goes on, and would fill the disk.
 FLOODS = """
 import signal
