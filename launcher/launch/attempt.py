@@ -211,9 +211,9 @@ class Attempt(FollowedRun):
             self._terminal_closed = True
             drop_terminal()
         choice = self._choice(by, asks=asks)
-        if by == CTRL_C:
+        if by == signals.CTRL_C:
             self._awake.pop_sleep()  # the time of a question is no sleep
-        if by == CTRL_C and choice != "stay" and not self._state.stopping:
+        if by == signals.CTRL_C and choice != "stay" and not self._state.stopping:
             self._catch_up(self._act)
         if self._state.done:
             return
