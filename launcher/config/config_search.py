@@ -34,8 +34,8 @@ def find_config(name_or_path: str) -> Path:
         if path.is_dir():
             raise ConfigError(f"{name_or_path}: this is a directory", "name the YAML file in it")
         if not path.is_file():
-            beside = (Path(f"{path}{suffix}") for suffix in SUFFIXES if not path.suffix)
-            near = next((str(each) for each in beside if each.is_file()), "")
+            files = (f"{path}{suffix}" for suffix in SUFFIXES if not path.suffix)
+            near = next((each for each in files if Path(each).is_file()), "")
             fix = f"did you mean {quote_path(near)}?" if near else "check the path given with --config"
             raise ConfigError(f"{name_or_path}: no such file", fix)
         return path

@@ -212,7 +212,7 @@ class Attempt(FollowedRun):
             drop_terminal()
         choice = self._choice(by, asks=asks)
         if by == signals.CTRL_C:
-            self._awake.pop_sleep()  # the time of a question is no sleep
+            self._awake.pop_sleep()  # a question is not sleep
         if by == signals.CTRL_C and choice != "stay" and not self._state.stopping:
             self._catch_up(self._act)
         if self._state.done:
