@@ -20,6 +20,7 @@ LEFT_OUT = (
     "torch.nested",
     "torch.distributions",
     "torch._native",
+    "torch._precompile",  # since torch 2.14: its import needs operators of control flow
 )
 
 
