@@ -15,19 +15,12 @@ import sys
 import traceback
 from typing import Any, Callable
 
+from . import single_rank_steps
 from .context import Announce, GlooGroup, RankPlace, Reporter, StepWatchdog
 from .devices import find_device
 from .link_steps import PairMeter, Pairs, measure_all_reduce
 from .observer import OPTION, Observer, observe_deadlines
 from .sensors import Sensors
-from .single_rank_steps import (
-    allocate_buffers,
-    digest_products,
-    measure_copies,
-    measure_host_copies,
-    measure_products,
-    verify_memory,
-)
 
 JOIN_S = 120.0  # torch's import, the rendezvous and the first communicator
 
@@ -53,10 +46,10 @@ class DeepScript:
         self.reporter.report("result", "join", **self.join())
         self.wait()
         device = self.device
-        self.step("memory", 10.0, lambda: verify_memory(device))
-        self.step("matmul", self.seconds, lambda: measure_products(device, self.seconds))
-        self.step("digest", 5.0, lambda: digest_products(device))
-        self.step("copy", 5.0, lambda: measure_copies(device))
+        self.step("memory", 10.0, lambda: single_rank_steps.verify_memory(device))
+        self.step("matmul", self.seconds, lambda: single_rank_steps.measure_products(device, self.seconds))
+        self.step("digest", 5.0, lambda: single_rank_steps.digest_products(device))
+        self.step("copy", 5.0, lambda: single_rank_steps.measure_copies(device))
         self.step("host", 10.0 + self.place.local_world, self.measure_host)
         self.run_links()
         self.watchdog.end()
@@ -134,13 +127,13 @@ class DeepScript:
 
     def measure_host(self) -> dict[str, Any]:
         """Copy between host and device: each rank of the node alone, then all at once."""
-        buffers = allocate_buffers(self.device)
+        buffers = single_rank_steps.allocate_buffers(self.device)
         alone: Any = ([], [])
         for turn in range(max(map(len, self.nodes))):
             if turn == self.place.local_rank:
-                alone = measure_host_copies(self.device, buffers, 10)
+                alone = single_rank_steps.measure_host_copies(self.device, buffers, 10)
             self.node_control.barrier()
-        together = measure_host_copies(self.device, buffers, 10)
+        together = single_rank_steps.measure_host_copies(self.device, buffers, 10)
         names = ("to_device", "from_device", "to_device_together", "from_device_together")
         return dict(zip(names, (*alone, *together)))  # noqa: B905 - Python 3.9
 

@@ -17,19 +17,12 @@ import functools
 import os
 import sys
 
+from . import setup
 from .context import RankContext, run_safely
 from .exit import ExitHandler
 from .import_hooks import hook_imports
 from .introspection import TrainingInspector, read_gpu_uuid
 from .run_script import run_as_main
-from .setup import (
-    die_with_supervisor,
-    enable_stack_dumps,
-    redirect_output,
-    register_rank,
-    report_crashes,
-    restrict_visible_gpus,
-)
 
 
 def load_guard(place: RankContext) -> None:
@@ -52,12 +45,12 @@ def load_guard(place: RankContext) -> None:
 def main() -> None:
     """Prepare, then become the script."""
     place = RankContext(os.path.dirname(os.path.abspath(__file__)))
-    run_safely("redirect the output", place.report, lambda: redirect_output(place))
-    run_safely("tie the rank to its supervisor", place.report, lambda: die_with_supervisor(place))
-    restrict_visible_gpus(place)  # failures are fatal: a rank that sees the wrong GPUs must not start
-    run_safely("introduce the rank", place.report, lambda: register_rank(place))
-    run_safely("report crashes", place.report, report_crashes)
-    run_safely("answer for stacks", place.report, lambda: enable_stack_dumps(place))
+    run_safely("redirect the output", place.report, lambda: setup.redirect_output(place))
+    run_safely("tie the rank to its supervisor", place.report, lambda: setup.die_with_supervisor(place))
+    setup.restrict_visible_gpus(place)  # failures are fatal: a rank that sees the wrong GPUs must not start
+    run_safely("introduce the rank", place.report, lambda: setup.register_rank(place))
+    run_safely("report crashes", place.report, setup.report_crashes)
+    run_safely("answer for stacks", place.report, lambda: setup.enable_stack_dumps(place))
     run_safely("watch the libraries", place.report, TrainingInspector(place).install)
     if os.environ.get("GPULAUNCH_REHEARSE"):
         load_guard(place)  # failures are fatal: unguarded, a rehearsal would be a run
