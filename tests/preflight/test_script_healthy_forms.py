@@ -340,9 +340,47 @@ model = model.half()
 model.transformer.prefix_encoder.float()
 Trainer(model=model, args=TrainingArguments("out", fp16=True)).train()
 """,
+    "an encoder that serves, in an autocast of its own": """
+import accelerate, torch
+def main():
+    accelerator = accelerate.Accelerator()
+    net = torch.nn.Linear(4, 4)
+    opt = torch.optim.AdamW(net.parameters())
+    net, opt, loader = accelerator.prepare(net, opt, torch.utils.data.DataLoader(range(9)))
+    autoencoder = load("vae").to(accelerator.device)
+    @torch.cuda.amp.autocast()
+    def encode(batch):
+        return autoencoder.encode(batch)
+    def train_step(batch):
+        opt.zero_grad()
+        loss = net(encode(batch)).mean()
+        accelerator.backward(loss)
+        opt.step()
+    for batch in loader:
+        train_step(batch)
+main()
+""",
+    "a trial of memory, below a loop of steps that are accumulated": """
+import torch
+def train(net, opt, loader, accum):
+    for number, batch in enumerate(loader):
+        (net(batch.cuda()).sum() / accum).backward()
+        if number % accum == 0:
+            opt.step()
+            opt.zero_grad()
+def try_memory(net, opt, batches):
+    for batch in batches:
+        net(batch.cuda()).sum().backward()
+        opt.zero_grad()
+net = torch.nn.Linear(4, 4).cuda()
+opt = torch.optim.AdamW(net.parameters())
+loader = torch.utils.data.DataLoader(range(99))
+try_memory(net, opt, longest(loader))
+train(net, opt, loader, settings().accum)
+""",
 }
 _WORDS = {"P118", "P139", "R404", "R402", "D210", "R401", "R405", "R403", "R406", "C501", "C503", "D201"}
-_WORDS |= {"D206", "D207", "V305", "P101", "P102"}
+_WORDS |= {"P135", "D206", "D207", "V305", "P101", "P102"}
 
 
 @pytest.mark.parametrize("name", HEALTHY)

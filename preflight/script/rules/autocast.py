@@ -11,7 +11,7 @@ from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.rules.own_names import name_of
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import walk
-from preflight.script.values import Const, Dtype, Ref
+from preflight.script.values import Const, Dtype, ExternalName, Ref
 from preflight.script.values.constants import TRUE
 from preflight.script.values.operations import as_text, list_values
 
@@ -54,6 +54,7 @@ def autocast_beside_the_launch(it: Interpreter, event: ScriptEvent) -> Iterator[
     elif event.name == "autocast":
         training = "no_grad" not in it.contexts and (it.loop_depth or "training" in it.contexts)
         training = training and OF_SOME.union((MAYBE,)).isdisjoint(it.contexts) and not is_in_validation(it)
+        training = training and not _is_around_others(it, event)
         if training and event.values.get("enabled") == TRUE and event.what == "cuda":
             dtype = event.values.get("dtype")
             if isinstance(dtype, Dtype):
@@ -109,6 +110,27 @@ def is_in_validation(it: Interpreter) -> bool:
     if function is None or not _VALIDATES.search(getattr(function.node, "name", "")):
         return False
     return _STEPS.isdisjoint(_called(function.node))
+
+
+def _is_around_others(it: Interpreter, event: ScriptEvent) -> bool:
+    """Whether a decorator's function calls nothing that is prepared: an encoder that serves."""
+    functions = it.sources.parser.list_nodes(it.source.tree, ast.FunctionDef)
+    decorated = (node for node in functions if event.place in map(it.place, node.decorator_list))
+    node = next(decorated, None)
+    if node is None or not _STEPS.isdisjoint(_called(node)):
+        return False
+    calls = [part.func for item in node.body for part in walk(item) if isinstance(part, ast.Call)]
+    roots = [each for each in map(_find_root, calls) if not isinstance(it.evaluate(each), ExternalName)]
+    if not roots or any(not isinstance(root, ast.Name) or root.id == "self" for root in roots):
+        return False
+    things = [it.thing(it.evaluate(root)) for root in roots]
+    return not any(thing is not None and isinstance(thing.get("accelerator"), Ref) for thing in things)
+
+
+def _find_root(node: ast.expr) -> ast.expr:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node
 
 
 def _makes_samples(block: list[ast.stmt]) -> bool:

@@ -73,7 +73,7 @@ def _emptied_in_each_turn(it: Interpreter, event: ScriptEvent, optimizer: Ref) -
         return
     turns = [part for test in it.tests for part in walk(test) if type(part) is ast.BinOp]
     some = [part.right for part in turns if type(part.op) is ast.Mod]
-    inside = place.path == loop.place.path == event.place.path and loop.place.line < place.line
+    inside = place.path == loop.place.path == event.place.path and _is_within(it, loop.place, place)
     if not inside or len(some) != 1 or it.evaluate(some[0]) == Const(1):
         return
     parts = ast.unparse(some[0])  # of which a sum is made: other optimizers may have the other turns
@@ -83,6 +83,12 @@ def _emptied_in_each_turn(it: Interpreter, event: ScriptEvent, optimizer: Ref) -
         message = "this drops the gradients of each turn, and some turns only make a step"
         fix = "zero_grad() behind step(), under its condition"
         yield RuleHit(place, message, fix, Level.WARNING, (event.place,))
+
+
+def _is_within(it: Interpreter, loop: CodeLocation, place: CodeLocation) -> bool:
+    """Whether a line is in a loop of the function that is read."""
+    loops = (node for node in it.list_nodes(ast.For, ast.While) if it.place(node) == loop)
+    return any(node.lineno < place.line <= (node.end_lineno or 0) for node in loops)
 
 
 _SUMS = re.compile(r"(?i)accum|micro|grad_?acc|parts")
