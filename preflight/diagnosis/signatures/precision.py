@@ -75,7 +75,7 @@ ROWS: tuple[Signature, ...] = (
               "the script assigns p.grad of another dtype", "cast the gradient to p.dtype", "run"),
     Signature("S14", "fp8-unsupported", ROOT,
               r"FP8 is not available on this machine|Using `fp8` precision requires|insufficient for FP8"
-              r"|Device compute capability 8\.9 or higher required for FP8|no FP8-compatible backend was installed"
+              r"|Device compute capability 8\.9 or higher required for FP8|CublasLt version \S+ or higher required for FP8|no FP8-compatible backend was installed"
               r"|fp8 quantization requires compute|type fp8e\w+ not supported in this architecture|torch\._scaled_mm is only supported on CUDA devices with compute capability",
               "fp8 without TransformerEngine, MS-AMP or torchao, or on a GPU below 8.9", "mixed precision bf16: fp8 needs a GPU of compute capability 8.9", "source"),
     Signature("S15", "tf32-unsupported", ROOT, r"--tf32 requires Ampere", "tf32 on a GPU below 8.0", "drop tf32", "run"),

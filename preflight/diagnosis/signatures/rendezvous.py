@@ -20,7 +20,7 @@ ROWS: tuple[Signature, ...] = (
               r"|TCP client failed to connect/validate to host|connect\(\) timed out|RendezvousConnectionError"
               r"|client socket has failed to connect to .{0,200}errno: (?:110|113|101|99)\b|IPv[46] network addresses of \(.{0,80}\) cannot be retrieved"
               r"|The connection to the etcd .{0,40}(?:failed|refused)|host not found: Name or service|Failed to (?:connect to|resolve) (?:the )?(?:master|MASTER_ADDR|rendezvous)"
-              r"|Failed to (?:connect to|get cluster ID from) GCS|[Uu]nable to connect to (?:GCS|Redis)|[Cc]ould not connect to Redis|\betcd\.EtcdConnectionFailed|waiting for GCS to become available|hostname \S+ (?:could not|cannot) be resolved",
+              r"|Failed to (?:connect to|get cluster ID from) GCS|ConnectionError: (?:Failed to connect to Ray at address|Could not find any running Ray instance)|[Uu]nable to connect to (?:GCS|Redis)|[Cc]ould not connect to Redis|\betcd\.EtcdConnectionFailed|waiting for GCS to become available|hostname \S+ (?:could not|cannot) be resolved",
               "the main host cannot be reached on the main port: wrong address, firewall, or rank 0 is not up",
               "gpulaunch preflight HOSTS connects from every node to the main host and says which cannot", "run"),
     # Above S52: its words are those of other stores, too.
