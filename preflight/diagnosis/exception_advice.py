@@ -6,6 +6,7 @@ ANY_ADVICE = "read the message and that line: gpulaunch knows no general cure fo
 # (types, "" for any; words of its message; what usually is wrong, how to see it); the first that fits counts.
 _ADVICE: tuple[tuple[str, str, str], ...] = (
     ("AttributeError|TypeError", r"'NoneType'|not NoneType\b", "a value is None at that line: what should have made it returned nothing, or was not called"),
+    ("PanicException", "", "a library in Rust (tokenizers, safetensors, polars) met what it does not expect: upgrade it, and try a part of the data, as empty or very large inputs are the usual reason; RUST_BACKTRACE=1 shows where"),
     ("AttributeError", r"^module '", "that module has no such name: its version differs from what the script was written for, or a file of the same name hides it"),
     ("AttributeError", r"^'\w*(?:Parallel|DataParallel|FSDP|FullyShardedDataParallel|DeepSpeedEngine)\w*' object", "the wrapper has no such name: ask the model within it (model.module)"),
     ("AttributeError", r"^type object '", "that class has no such name in the installed version: compare it (pip show) with the one that the script's requirements name"),

@@ -123,6 +123,7 @@ _ANOTHER_THING: tuple[tuple[frozenset[str], re.Pattern[str], str], ...] = (
     (frozenset({"S75", "S76"}), re.compile(r"-packages/(?:\w*inotify\w*|watchdog|watchfiles)[/.]"), "S122"),
     (frozenset({"S50"}), re.compile(r"(?:-packages|/lib(?:64)?/python3[^/]*|(?:[Pp]ython|conda|forge)[\d.]*(?:/envs/[^/]+)?/[Ll]ib|/bin)/(?:tensorboard|jupyter\w*|notebook|gradio|streamlit|visdom|flask|werkzeug|uvicorn|aim|bokeh|dash|prometheus_client|wsgiref|socketserver)(?:/|:|\.py:)"), "S121"),
     (frozenset({"S57", "S138"}), re.compile(r"/multiprocessing/(?:connection\.py:(?!(?:Socket)?Client\b)|managers\.py:(?!connect\b)|(?:resource_sharer|reductions?|popen_\w+)\.py)"), "S97"),
+    (frozenset({"S92"}), re.compile(r"/multiprocessing/connection\.py:SocketClient\b[^\n]*\n[^\n]*No such file or directory\W*$"), "S97"),
     (frozenset({"S37"}), re.compile(r"^(?:[A-Za-z]:|/Users)/(?s:.*)have NCCL built in"), "S102"),
     (frozenset({"S89"}), re.compile(r"-packages/[^\n]{1,300}\.py:<module>\n(?:[^\n]{1,300}/__init__\.py:__getattr__\n)?module '[\w.]{1,120}' has no attribute '"), "S104"),
     (frozenset({"S49", "S52"}), re.compile(r"^(?!(?s:.*)torch/distributed/)(?s:.*)\bwait timeout after \d+ms, keys:"), "S54"),

@@ -40,7 +40,7 @@ _HOST_AND_PORT = re.compile(
 )
 _SSH_TO = re.compile(r"connect to host (\S{1,80}) port (\d{1,5})")
 _LOCAL = re.compile(r"['\"]((?:/|\.{1,2}/)[^'\"\n]{1,300})['\"]")
-_RAY = re.compile(r"\bray\b|Actor|raylet")
+_RAY = re.compile(r"\bray\b|Actor|raylet|Worker exit type")
 _POD = re.compile(r"\bPod: ([a-z0-9-]+)\.([\w-]+) exited")
 _OF_MODULE = re.compile(r"AttributeError: (?:partially initialized )?module '([A-Za-z]\w*)' has no attribute")
 _REFUSED = re.compile(r"'(?:-u|-X\w*)', '([\w./-]{1,300}\.py)'.{0,4000}returned non-zero exit status 2\b")

@@ -3,6 +3,7 @@
 from preflight.diagnosis.advice.model import Advice
 
 ROWS: tuple[Advice, ...] = (
+    Advice("S60", r"unable to open shared memory object .{1,200}No such file", "what one process had put into /dev/shm for another was gone: that process had ended, or cleaned up (the strategy file_system names files)", "torch.multiprocessing.set_sharing_strategy('file_descriptor') and a high ulimit -n; else pin_memory=False or persistent_workers=False. A worker that was killed has its own message above", "df -h /dev/shm; ulimit -n"),
     Advice("S60", r"object store", "", "give the container more (docker run --shm-size=...), or Ray less: ray start --object-store-memory BYTES"),
     Advice("S60 S74", "", command="df -h /dev/shm"),
     Advice("S20", r"Free memory on device", "others hold memory of that GPU, or gpu_memory_utilization wants more than is free", "end what holds it (gpulaunch preflight HOST names it, gpulaunch clean-zombies HOST ends what an earlier run left), or a smaller gpu_memory_utilization", "nvidia-smi"),
