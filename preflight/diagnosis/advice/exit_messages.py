@@ -33,7 +33,7 @@ ROWS: tuple[Advice, ...] = (
     Advice("S44", r"kubectl|\bpods?\b|kubelet|Error from server|Insufficient \w+(?:\.com/gpu)?$", command="kubectl describe pod POD"),
     Advice("S44", r"plm_rsh_agent|daemon on the local node", command="export OMPI_MCA_plm_rsh_agent=sh where the host has no ssh and one process is enough; or uninstall mpi4py, which Lightning and others import"),
     Advice("S44", r"not enough slots", command="mpirun -np N -H HOST:SLOTS,... with a slot for each GPU; --oversubscribe where it counts too few cores"),
-    Advice("S44", r"An error occurred in MPI_I(?:nit|NIT)", "MPI could not start in this process: the launcher belongs to another MPI or PMI, or it was started without one", "the lines above name what it lacks; mpirun of the MPI that mpi4py or the program was built with, or srun --mpi=pmix; torchrun needs no MPI: there leave mpi4py out"),
+    Advice("S44", r"An error occurred in MPI_I(?:nit|NIT)", "MPI could not start in this process: the launcher belongs to another MPI or PMI, or it was started without one", "the lines above name what it lacks; mpirun of the MPI that mpi4py or the program was built with, or srun --mpi=pmix; under torchrun, which needs no MPI, leave mpi4py out"),
     Advice("S44", r"mpirun|mpiexec|MPI_I(?:nit|NIT)|\borted\b|orte_|\bprted?\b|prte_|PMIX|PMI\b", command="which mpirun, on every host"),
     Advice("S44", r"\bqsub\b|\bPBS\b|pbs_", command="qstat -xf JOB"),
     Advice("S44", r"\b(?:srun|sbatch|salloc|slurmstepd)\b", command="sinfo -o '%P %l %D %G %N %T' lists partitions, limits and GPUs"),

@@ -13,7 +13,7 @@ ROWS: tuple[Advice, ...] = (
     Advice("S48", r"libgomp", command="export OMP_NUM_THREADS=1"),
     Advice("S48", r"WinError", command=""),
     Advice("S48", "", command="ulimit -u; cat /sys/fs/cgroup/pids.max; ps -eLf | wc -l"),
-    Advice("S76", r"Usage of EmptyDir volume", "the pod wrote more into an emptyDir than its sizeLimit; where that volume is /dev/shm, more shared memory", "raise the volume's sizeLimit, or write less there: fewer DataLoader workers, checkpoints on a volume of their own", "kubectl describe pod POD"),
+    Advice("S76", r"Usage of EmptyDir volume", "the pod wrote more into an emptyDir than its sizeLimit; where that volume is /dev/shm, more shared memory", "raise the volume's sizeLimit, or write less into it: fewer DataLoader workers, checkpoints on a volume of their own", "kubectl describe pod POD"),
     Advice("S76", r"ephemeral", "the pod filled the disk that it may use on its node", "write to a volume (output, HF_HOME, TMPDIR), or ask for more: resources.limits.ephemeral-storage", "kubectl describe pod POD"),
     Advice("S76", r"WinError", command="Get-PSDrive -PSProvider FileSystem"),
     Advice("S76", r"[Qq]uota|\[Errno 122\]|os error 122", command="quota -s"),
