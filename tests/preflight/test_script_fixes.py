@@ -26,6 +26,13 @@ FIXES: dict[str, tuple[str, str, str]] = {
         "model, optimizer = accelerator.prepare(model, optimizer)",
     ),
     "R418": ("layer_without_a_use", "# x = x + self.skip(x)", "x = x + self.skip(x)"),
+    "R419": ("name_of_rank_0_alone", "if step % 100 == 0:", "if step % 100 == 0 and rank == 0:"),
+    "R420": ("frozen_weights_flattened", "use_orig_params=False", "use_orig_params=True"),
+    "R421": (
+        "loss_of_gathered_values",
+        "    return torch.cat(parts)",
+        "    parts[rank] = features\n    return torch.cat(parts)",
+    ),
     "D201": (
         "dev_set_device",
         "import torch\ntorch.cuda.set_device(0)",

@@ -18,6 +18,7 @@ from preflight.script.interpreter.branch_conditions import (
 )
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.operators import is_same
+from preflight.script.interpreter.rank_names import note_names_of_rank_0
 from preflight.script.interpreter.state import Meet, State, merge_states
 from preflight.script.values import Const, OneOf, RankValue, Ref, Value
 from preflight.script.values.constants import NONE, UNKNOWN
@@ -51,6 +52,7 @@ def read_if(it: Interpreter, node: ast.If) -> None:
     if there == RANK_0:
         it.of_first.add(id(node))
         it.note(FIRST if OF_RANKS.isdisjoint(it.contexts) else FIRST_OF_SOME, it.place(node))
+        note_names_of_rank_0(it, node)
     _execute_in(it, node.body, there, maybe)
     taken, it.state = it.state, other
     enter_branch(it, node.test, holds=False)

@@ -202,6 +202,14 @@ class ScriptOptions:
 
 
 @dataclass(slots=True)
+class AloneNames:
+    """What only branches of rank 0 give a value: by their conditions, and the frames of each name."""
+
+    by_test: dict[int, frozenset[str]] = field(default_factory=dict)
+    frames: dict[str, set[int]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class UnreadCalls:
     """What code that is not read may call of the script."""
 

@@ -13,6 +13,7 @@ from preflight.script.interpreter.contexts import NO_SYNC
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.operators import join_parts
+from preflight.script.interpreter.rank_names import note_use
 from preflight.script.values import (
     Class,
     Const,
@@ -59,6 +60,8 @@ _NO_NAMES: dict[str, Value] = {}
 
 def _name(it: Interpreter, node: ast.Name) -> Value:
     value = it.state.frames.get(it.frame, _NO_NAMES).get(node.id) or it.lookup(node.id)
+    if node.id in it.alone.frames:
+        note_use(it, node, node.id)
     if value is not UNKNOWN or not it.starred:
         return value
     found = (it.library.find_export(it, f"{module}.{node.id}", node) for module in it.starred)
@@ -66,6 +69,12 @@ def _name(it: Interpreter, node: ast.Name) -> Value:
 
 
 def _attribute(it: Interpreter, node: ast.Attribute) -> Value:
+    if (
+        it.alone.frames
+        and type(node.value) is ast.Name
+        and (name := f"{node.value.id}.{node.attr}") in it.alone.frames
+    ):
+        note_use(it, node, name)
     return rank_values.mark_named_rank(
         it, node.attr, get_attribute(it, it.evaluate(node.value), node.attr, node)
     )

@@ -17,6 +17,7 @@ from preflight.script import bounds
 from preflight.script.bounds import TooLong, WorkBudget, describe_excess, is_small, weigh_value
 from preflight.script.interpreter.call_cache import CallCache
 from preflight.script.interpreter.events import (
+    AloneNames,
     Call,
     ClassInfo,
     Draw,
@@ -147,7 +148,7 @@ class Interpreter:
         self.scaled_if: dict[str, bool] = {}  # conditions, and whether the loss is scaled where they hold
         self.partings: dict[int, tuple[int, str]] = {}  # which returns leave rank 0, or the others, alone
         self.yielded_in: dict[int, tuple[tuple[str, ...], Value]] = {}  # where a block runs, and its dtype
-        self.options = ScriptOptions()
+        self.options, self.alone = ScriptOptions(), AloneNames()
         self.turns = 1  # of the loops around the current point whose items are read one by one
         self.branch_places, self.of_first, self.decisions = sources.parser.branch_places, set(), {}
         self.named_value: ast.expr | None = None  # what the assignment read last gives a name to

@@ -22,6 +22,7 @@ from preflight.script.libraries.collectives import PACKAGES
 from preflight.script.libraries.models import make_model, parse_dtype
 from preflight.script.syntax_trees import walk
 from preflight.script.values import (
+    Class,
     Const,
     Device,
     Element,
@@ -34,10 +35,11 @@ from preflight.script.values import (
     Unknown,
     Value,
 )
-from preflight.script.values.constants import NONE, OF_LAUNCH, OF_NODE, TRUE, UNKNOWN
+from preflight.script.values.constants import FALSE, NONE, OF_LAUNCH, OF_NODE, TRUE, UNKNOWN
 from preflight.script.values.heap import HeapObject
 from preflight.script.values.operations import as_text, is_by_rank, join, list_values
 
+FLAT = "a plugin flattens parameters"  # note of where one of accelerate does
 OF_ONE = "one process is started"  # note of the last spawn(), where it starts no more
 
 
@@ -114,9 +116,17 @@ _NORMALIZED = (
 
 
 def _normalizes(it: Interpreter, model: int) -> bool:
-    """Whether a model holds batch normalization, whose buffers forward() of DDP broadcasts."""
+    """Whether a model holds batch normalization or buffers of its own, which forward() of DDP broadcasts."""
     things = [thing for number in list_parts(it, model) if (thing := it.thing(number)) is not None]
-    return any(re.match(_NORMALIZED, as_text(thing.get("__name__")) or "") for thing in things)
+    if any(re.match(_NORMALIZED, as_text(thing.get("__name__")) or "") for thing in things):
+        return True
+    classes = (cls for thing in things if isinstance(cls := thing.get("__class__"), Class))
+    return any(
+        "self.register_buffer(" in line
+        for cls in classes
+        for info in it.mro(cls.key)
+        for line in info.source.lines[info.node.lineno : info.node.end_lineno]
+    )
 
 
 def fsdp(it: Interpreter, call: Call) -> Value:
@@ -158,6 +168,13 @@ def _note_sharding_dtype(it: Interpreter, call: Call) -> Value:
         if len(given) == 1:  # of several, a configuration or the GPU chooses
             it.emit(call.event("sharding dtype", dtype=given[0]))
     return UNKNOWN
+
+
+def _plugin(it: Interpreter, call: Call) -> Value:
+    """Accelerate's FullyShardedDataParallelPlugin(use_orig_params=False) flattens parameters."""
+    if call.get("use_orig_params") == FALSE:
+        it.note(FLAT, call.get_place("use_orig_params"))
+    return _note_sharding_dtype(it, call)
 
 
 def spawn(it: Interpreter, call: Call) -> Value:
@@ -328,8 +345,8 @@ CALLS: dict[str, CallModel] = {
     "torch.distributed._composable.fsdp.fully_shard": fsdp,
     "torch.distributed.fsdp.MixedPrecision": _sharding_dtype,
     "torch.distributed.fsdp.MixedPrecisionPolicy": _sharding_dtype,
-    "accelerate.FullyShardedDataParallelPlugin": _note_sharding_dtype,
-    "accelerate.utils.FullyShardedDataParallelPlugin": _note_sharding_dtype,
+    "accelerate.FullyShardedDataParallelPlugin": _plugin,
+    "accelerate.utils.FullyShardedDataParallelPlugin": _plugin,
     "torch.distributed.get_node_local_rank": lambda _it, _call: RankValue(of=OF_NODE),
     **{
         f"{package}.{name}": model

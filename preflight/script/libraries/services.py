@@ -39,6 +39,16 @@ def init_trackers(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     return UNKNOWN
 
 
+def _wandb_init(it: Interpreter, call: Call) -> Value:
+    it.emit(call.event("run", None, "init"))
+    return _start(it, call, service="wandb", what="wandb.init")
+
+
+def _wandb_log(it: Interpreter, call: Call) -> Value:
+    it.emit(call.event("run", None, "log"))
+    return UNKNOWN
+
+
 def _start(it: Interpreter, call: Call, *, service: str, what: str) -> Value:
     """Note a call that starts a run with what the user of the host is logged in with."""
     mode = call.get("mode")
@@ -95,7 +105,8 @@ def _all_match(pattern: re.Pattern[str], call: Call) -> bool:
 
 
 CALLS: dict[str, CallModel] = {
-    "wandb.init": partial(_start, service="wandb", what="wandb.init"),
+    "wandb.init": _wandb_init,
+    "wandb.log": _wandb_log,
     "datasets.load_dataset": load_from_hub,
     **{what: partial(_start, service=what.partition(".")[0], what=what) for what in _STARTS},
     **{

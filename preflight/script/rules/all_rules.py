@@ -8,12 +8,19 @@ MODULES = tuple(
     import_module(f"{__package__}.{name}")
     for name in (
         *("autocast", "autocast_losses", "backward", "checkpoints", "collectives"),
-        *("data_loaders", "exchange_arguments", "group_order", "files", "grad_scaler", "graph_flow"),
-        *("kept_graphs", "late_sync", "local_ranks", "model_wrappers", "models"),
-        "optimizer_targets",
-        *("placement", "precision", "random_splits", "rendezvous", "runners", "scaler_use", "schedules"),
-        *("signatures", "step_order", "syntax", "tensor_devices", "unused_layers", "versions"),
-        *("whole_objects", "workers"),
+        *("data_loaders", "exchange_arguments", "flat_parameters", "gathered_losses", "group_order", "files"),
+        *("grad_scaler", "graph_flow", "kept_graphs", "late_sync", "local_ranks", "model_wrappers", "models"),
+        *(
+            "optimizer_targets",
+            "placement",
+            "precision",
+            "random_splits",
+            "rank_names",
+            "rendezvous",
+            "runners",
+        ),
+        *("scaler_use", "schedules", "signatures", "step_order", "syntax", "tensor_devices", "unused_layers"),
+        *("versions", "whole_objects", "workers", "wrapper_attributes"),
     )
 )
 

@@ -1,4 +1,4 @@
-"""Rules C501 to C503: names of weights in checkpoints, methods of wrappers, where weights are read to."""
+"""Rules C502 and C503: names of weights in checkpoints, and where weights are read to."""
 
 import ast
 from collections.abc import Iterator
@@ -8,15 +8,12 @@ from preflight.frozen import dataclass
 from preflight.script.interpreter.branch_conditions import RANK_0, UNCALLED
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.rules.own_measures import get_last_name, list_stores
+from preflight.script.rules.own_measures import list_stores
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import Source, list_names
 from preflight.script.syntax_trees import ByKind, group_by_kind, root_of, walk
-from preflight.script.values import Class, Func
-from preflight.script.values.constants import TRUE
-from preflight.script.values.operations import as_text
 
-_UNWRAPS = re.compile(
+UNWRAPS = re.compile(
     r"hasattr\([^\n]*[\"'](?:module|_orig_mod)|getattr\([^\n]*[\"'](?:module|_orig_mod)|unwrap(?!_model)|de_?parallel"
     r"|\.module\b[^\n]* (?:if|else|or) |isinstance\([^\n]*(?:Parallel|DDP)|__getattr__"
     r"|class \w+\([^\n]*(?:Parallel|DDP)\b"
@@ -25,120 +22,9 @@ _LOADS = re.compile("load_state_dict")
 _MAY_PREFIX = re.compile(r"DataParallel|torch\.compile\(")
 _RENAMES = re.compile(r"[\"'](?:module\.|_orig_mod)|removeprefix|consume_prefix|strict *= *False|\.replace\(")
 _WRAPPERS = re.compile(r"(?:^|[._])(?:DDP|DistributedDataParallel|DataParallel)$")
-_OTHER_WAYS = re.compile(
-    r"(?i)fsdp|deepspeed|num_processes *[<>=!]|distributed_type(?![^\n]*\.(?:XLA|TPU)\b)"
-)
-_OF_LIBRARIES = frozenset(
-    {"save_pretrained", "push_to_hub", "generate", "resize_token_embeddings", "get_input_embeddings"}
-    | {"gradient_checkpointing_enable", "print_trainable_parameters", "merge_and_unload", "num_parameters"}
-)
-"""Methods of models of transformers, diffusers and peft that torch.nn.Module has not."""
 
 
-_MAY_WRAP = re.compile(r"(?m)^ *(?:el)?if [^\n]*:\n(?:[^\n]*\n){0,3}?[^\n]*(?:DistributedDataParallel|DDP)\(")
-
-
-@rule("C501", "wrapper attribute")
-def not_of_the_wrapper(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
-    """A method of the model is called on the DistributedDataParallel around it.
-
-    The wrapper has the methods of torch.nn.Module only: "'DistributedDataParallel' object has no attribute
-    'save_pretrained'". accelerator.prepare() wraps so too, in a launch of several ranks.
-    Source: torch/nn/parallel/distributed.py; accelerate's unwrap_model.
-    """
-    name, thing = event.what, it.thing(event.ref)
-    if thing is None or it.target.processes == 1 or thing.get("sharded") == TRUE:
-        return
-    cls = thing.get("__class__")
-    own = isinstance(cls, Class) and any(isinstance(info.names.get(name), Func) for info in it.mro(cls.key))
-    if not own and name not in _OF_LIBRARIES and not _is_called_only(it, event):
-        return
-    if name in _OF_ENGINES and it.sources.mention(_MAKES_ENGINES):
-        return  # of the engine that the same name has under another setting
-    ddp, owner = event.values["shared"] == TRUE, as_text(event.values["owner"]) or ""
-    prepared = ddp or _is_prepared_here(it, owner, event.place.line) or _is_given_prepared(it, owner)
-    if owner == "self" or not prepared:
-        return
-    inside = re.compile(rf"\.module\.{name}\b|unwrap_model\([^\n]*\)\.{name}\b")
-    unwraps = it.sources.mention(_UNWRAPS) if ddp else it.sources.is_in_code(_UNWRAPS, it.source)
-    if unwraps or it.sources.mention(inside):
-        return
-    if not ddp and it.sources.mention(_OTHER_WAYS):
-        return
-    asked = it.sources.mention(_MAY_WRAP)  # one process, which wraps nothing, has no .module
-    inner = f'getattr({owner}, "module", {owner})' if asked else f"{owner}.module"
-    fix = f"{inner}.{name}(...)" if ddp else f"accelerator.unwrap_model({owner}).{name}(...)"
-    message = f"DistributedDataParallel around the model has no attribute {name}"
-    yield RuleHit(event.place, message, fix, Level.WARNING)
-
-
-_OF_ENGINES = frozenset(
-    {
-        *(
-            "backward",
-            "step",
-            "save_checkpoint",
-            "load_checkpoint",
-            "get_global_grad_norm",
-            "allreduce_gradients",
-        ),
-        *("is_gradient_accumulation_boundary", "gradient_accumulation_steps", "save_16bit_model", "get_lr"),
-        *("train_micro_batch_size_per_gpu", "train_batch_size", "set_train_batch_size", "zero_optimization"),
-    }
-)
-"""Methods of DeepSpeed's engine, which scripts call where an option chooses it."""
-_MAKES_ENGINES = re.compile(r"deepspeed\.initialize\(|ds_init\(|deepspeed import[^\n]*initialize")
-
-
-def _is_called_only(it: Interpreter, event: ScriptEvent) -> bool:
-    """Whether a method is called that no wrapper has, and that no code gives one."""
-    name, place = event.what, event.place
-    called = it.sources.parser.find_by_kind(_list_called, it.source.tree)
-    if (name, place.line, place.column) not in called or _OF_WRAPPERS.match(name):
-        return False
-    given = re.compile(rf"\.{name}\b *=[^=]|setattr\(|[\"']{name}\b")
-    return not it.sources.mention(given)
-
-
-_OF_WRAPPERS = re.compile(r"_|register_|(?:en|dis)able_allreduce$")  # apex's has the last
-
-
-def _list_called(kinds: ByKind) -> set[tuple[str, int, int]]:
-    """Return the methods that a file calls by name, with where each call's owner is."""
-    methods = (node.func for node in kinds.get(ast.Call, ()) if type(node.func) is ast.Attribute)
-    return {(func.attr, func.lineno, func.col_offset + 1) for func in methods}
-
-
-def _is_prepared_here(it: Interpreter, owner: str, line: int) -> bool:
-    """Whether the last value of a name before a line is of accelerator.prepare(); of self in any method."""
-    made = [value for value, at in _values_of(it.nodes, owner) if at < line]
-    if not made and owner.startswith("self."):
-        made = [value for value, _ in _values_of(it.sources.parser.nodes(it.source.tree), owner)]
-    return bool(made) and isinstance(made[-1], ast.Call) and getattr(made[-1].func, "attr", "") == "prepare"
-
-
-def _is_given_prepared(it: Interpreter, owner: str) -> bool:
-    """Whether a function has from outside what prepare() made, in a script that keeps nothing beside it."""
-    own = not owner.isidentifier() or bool(_values_of(it.nodes, owner))
-    if own or not isinstance(it.scope, ast.FunctionDef) or it.sources.mention(_KEEPS):
-        return False
-    assigns = (
-        part
-        for source in it.sources.files()
-        for part in it.sources.parser.list_nodes(source.tree, ast.Assign)
-    )
-    made = [(part.targets[0], part.value) for part in assigns if get_last_name(part.value) == "prepare"]
-    return bool(made) and all(
-        isinstance(value, ast.Call)
-        and [*map(ast.unparse, getattr(target, "elts", [target]))] == [*map(ast.unparse, value.args)]
-        for target, value in made
-    )
-
-
-_KEEPS = re.compile(r"unwrap|\.module\b|deepcopy")
-
-
-def _values_of(nodes: list[ast.AST], name: str) -> list[tuple[ast.expr, int]]:
+def list_given_values(nodes: list[ast.AST], name: str) -> list[tuple[ast.expr, int]]:
     """Return what a function or file gives a name, in its order, with the lines."""
     found: list[tuple[ast.expr, int]] = []
     for node in nodes:
@@ -175,7 +61,7 @@ def names_that_do_not_fit(it: Interpreter, event: ScriptEvent) -> Iterator[RuleH
     mention = it.sources.mention
     if not it.notes.get(_SAVED) or not mention(_MAY_PREFIX) or not mention(_LOADS):
         return
-    if mention(_RENAMES) or mention(_UNWRAPS):
+    if mention(_RENAMES) or mention(UNWRAPS):
         return
     saved, loaded = list[_Weights](), list[_Weights]()
     for source in (each for each in it.sources.files() if "state_dict" in each.text):
@@ -244,7 +130,7 @@ def _is_of_torch(call: ast.Call, name: str) -> bool:
 def _saved(parts: list[ast.AST], call: ast.Call) -> Iterator[_Row]:
     what: ast.expr | None = call.args[0]
     if isinstance(what, ast.Name):
-        made = _values_of(parts, what.id)
+        made = list_given_values(parts, what.id)
         what = made[-1][0] if len(made) == 1 else None
     pairs = zip(what.keys, what.values, strict=True) if isinstance(what, ast.Dict) else [(None, what)]
     for key, value in pairs:
@@ -259,7 +145,7 @@ def _loaded(parts: list[ast.AST], call: ast.Call) -> Iterator[_Row]:
     if isinstance(given, ast.Subscript) and isinstance(given.slice, ast.Constant):
         word, given = str(given.slice.value), given.value
     if isinstance(given, ast.Name):
-        made = [value for value, line in _values_of(parts, given.id) if line < call.lineno]
+        made = [value for value, line in list_given_values(parts, given.id) if line < call.lineno]
         given = made[-1] if made else given
     if not isinstance(given, ast.Call) or not _is_of_torch(given, "load") or not given.args:
         return
@@ -287,7 +173,7 @@ def _prefix(parts: list[ast.AST], owner: ast.expr, line: int) -> str | None:
     if isinstance(owner, ast.Attribute) and owner.attr in ("module", "_orig_mod"):
         return (_prefix(parts, owner.value, line) or "").partition(f"{owner.attr}.")[2]
     name = ast.unparse(owner)
-    for value, at in reversed(_values_of(parts, name)):
+    for value, at in reversed(list_given_values(parts, name)):
         if at >= line:
             continue
         if not isinstance(value, (ast.Name, ast.Attribute, ast.Call)):
@@ -314,7 +200,7 @@ def _made(parts: list[ast.AST], call: ast.Call, line: int) -> str | None:
     return added + ((isinstance(inner, ast.Name) and _prefix(parts, inner, line)) or "")
 
 
-@rule("C503", "load without map", "write", "early write", "process group", "end")
+@rule("C503", "load without map", "write", "early write", "process group", "accelerator", "end")
 def read_onto_the_gpu_of_before(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """Every rank reads a checkpoint without map_location, which was saved from a GPU.
 
@@ -322,7 +208,7 @@ def read_onto_the_gpu_of_before(it: Interpreter, event: ScriptEvent) -> Iterator
     one, whose memory runs out or which stays full.
     Source: torch.load's documentation; torch's DDP tutorial.
     """
-    if event.name == "process group":
+    if event.name in ("process group", "accelerator"):
         if event.what != "gloo":
             it.note(_GROUP, event.place)
     elif event.name == "load without map":

@@ -14,8 +14,9 @@ from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.libraries.collectives import FORWARD_OF_ONE
 from preflight.script.libraries.pytorch import list_trained_models
 from preflight.script.rules.certainty import apply_doubts
+from preflight.script.rules.failed_batches import AGREED, go_on_alone
 from preflight.script.rules.own_decisions import EACH, find_decider, has_measured_condition, track_call
-from preflight.script.rules.own_measures import is_agreed_in, takes_every_nth
+from preflight.script.rules.own_measures import takes_every_nth
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import walk
 from preflight.script.values import Ref
@@ -37,13 +38,8 @@ _OWN = {
     "break": "each rank leaves this loop by what its own batch gives, and the others wait for it",
     "turn": "each rank leaves out what follows by what its own batch gives, and the others wait for it in it",
 }
-_OF_MEMORY = re.compile(r"out of memory|OutOfMemory")
-_ENDS = re.compile(r"exit|abort|raise")
-_NO_MEMORY = "a rank that has no memory left continues with its next batch, and the others wait in this one"
-_END_ALL = "raise: a launch ends all ranks, and a smaller batch or gradient accumulation avoids it"
 _TURNS = "turns that a rank leaves alone"
 _OWN_BRANCH = "each rank decides by what its own part of the data gave whether it comes to"
-_AGREED = "agree first: dist.all_reduce() of the decision, so that all ranks take the same way"
 _TOGETHER = "leave it on every rank: broadcast what rank 0 decides"
 _ASKS_SHARDS = re.compile(r"fsdp|FSDP|FullySharded|deepspeed|zero_?3")
 _OF_ZERO_3 = frozenset({"load_checkpoint", "save_16bit_model", "save_fp16_model"})
@@ -145,7 +141,7 @@ def rank_0_alone_in_a_collective(it: Interpreter, event: ScriptEvent) -> Iterato
         )
         yield RuleHit(event.place, message, f"leave the block before {event.what}()", Level.WARNING)
     elif event.name == "backward":
-        yield from _goes_on_alone(it, event)
+        yield from go_on_alone(it, event)
     else:
         yield from _take_part(it, event)
 
@@ -165,7 +161,7 @@ def _take_part(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
         _note_met(it, event)
         yield from _in_unlike_turns(it, event)
         if event.name == "collective" and has_measured_condition(it):
-            yield RuleHit(event.place, f"{_OWN_BRANCH} this {event.what}()", _AGREED, Level.WARNING)
+            yield RuleHit(event.place, f"{_OWN_BRANCH} this {event.what}()", AGREED, Level.WARNING)
 
 
 def _in_unlike_turns(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
@@ -181,35 +177,6 @@ def _in_unlike_turns(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
             message = f"ranks may have one turn more than others, and wait in it for {what}"
             fix = "items[: len(items) // world * world][rank::world], or the Join of torch around the loop"
             yield RuleHit(loop.place, message, fix, Level.WARNING, (event.place,))
-
-
-def _goes_on_alone(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
-    """Yield the handler behind which a rank without memory continues, out of step with the others."""
-    several = it.state.wrapped or event.what == "accelerator"
-    if not several or not it.loop_depth or not OF_RANKS.isdisjoint(it.contexts):
-        return
-    caught = {loop.place for loop in it.loops if loop.caught}
-    for path in dict.fromkeys((event.place.path, *(place.path for place in caught))):
-        source = it.sources.get(path)
-        if source is None or not it.sources.parser.make(_OF_MEMORY.search, source.text):
-            continue
-        for node in it.sources.parser.list_nodes(source.tree, ast.Try):
-            last = node.body[-1].end_lineno or 0
-            around = path == event.place.path and node.lineno <= event.place.line <= last
-            for handler in node.handlers if around or source.place(node) in caught else ():
-                if _passes_over(handler) and not is_agreed_in(it, [*walk(handler), *it.nodes]):
-                    yield RuleHit(source.place(handler), _NO_MEMORY, _END_ALL, Level.WARNING)
-
-
-def _passes_over(handler: ast.ExceptHandler) -> bool:
-    """Whether a handler of a lack of memory lets the loop continue."""
-    if not _OF_MEMORY.search(ast.unparse(handler)):
-        return False
-    ifs = (each for each in handler.body if isinstance(each, ast.If))
-    last = next((each for each in ifs if _OF_MEMORY.search(ast.unparse(each.test))), handler).body[-1]
-    if not isinstance(last, (ast.Continue, ast.Break, ast.Return, ast.Raise)):
-        last = last if _ENDS.search(ast.unparse(last)) else handler.body[-1]
-    return not _ENDS.search(ast.unparse(last)) and not isinstance(last, (ast.Return, ast.Break))
 
 
 def _note_alone(it: Interpreter, event: ScriptEvent) -> None:
@@ -291,7 +258,7 @@ def _left_alone(it: Interpreter) -> Iterator[RuleHit]:
         if met and not parted and first not in told:
             told.add(first)
             message = _OWN.get(key.own) or (_ENDED if key.number else _GONE)
-            yield RuleHit(first, message, _AGREED if key.own else _TOGETHER, Level.WARNING, tuple(met))
+            yield RuleHit(first, message, AGREED if key.own else _TOGETHER, Level.WARNING, tuple(met))
 
 
 def _without_rank_0(it: Interpreter) -> Iterator[RuleHit]:

@@ -1,4 +1,4 @@
-"""Rule R415: what decides whether DDP exchanges gradients comes after the forward that reads it."""
+"""Rule R415: what decides whether DDP exchanges gradients comes too late, or chooses the wrong turns."""
 
 import ast
 from collections.abc import Iterator
@@ -20,7 +20,8 @@ def exchange_decided_after_the_forward(it: Interpreter, event: ScriptEvent) -> I
 
     DistributedDataParallel looks at require_backward_grad_sync in forward(). Set between forward and
     backward(), it holds for the next turn: the first of the accumulated batches is exchanged, the gradients
-    of the others stay apart, and the ranks train apart without an error.
+    of the others stay apart, and the ranks train apart without an error. So do they where no_sync() is around
+    the very turns whose gradients the optimizer steps.
     Source: torch/nn/parallel/distributed.py, no_sync and _pre_forward; reproduced on two gloo ranks with
     torch 2.13.
     """
@@ -31,6 +32,46 @@ def exchange_decided_after_the_forward(it: Interpreter, event: ScriptEvent) -> I
             said = f"`{owner}` reads this in its forward, which has come before: the ranks train apart"
             fix = f"move it before `{ast.unparse(forward)}`"
             yield RuleHit(it.place(node), said, fix, Level.WARNING, (it.place(forward),))
+    for sync, step in it.sources.parser.find_by_kind(_own_turns, it.scope):
+        message = "no_sync() is around the turns whose gradients are stepped: those of the ranks stay apart"
+        yield RuleHit(
+            it.place(sync), message, "no_sync() in all other turns", Level.WARNING, (it.place(step),)
+        )
+
+
+def _own_turns(kinds: ByKind) -> list[tuple[ast.Call, ast.Call]]:
+    """Return each no_sync() under a condition under which an optimizer steps too, with that step."""
+    syncs = [node for node in kinds.get(ast.Call, ()) if getattr(node.func, "attr", "") == "no_sync"]
+    if not syncs:
+        return []
+    choices = [node for kind in (ast.If, ast.IfExp) for node in kinds.get(kind, ())]
+    steps = [node for node in kinds.get(ast.Call, ()) if _is_step(node)]
+    stepped = {under: step for step in steps if (under := _innermost(choices, step))}
+    return [
+        (sync, stepped[under]) for sync in syncs if (under := _innermost(choices, sync)) in stepped and under
+    ]
+
+
+def _is_step(node: ast.Call) -> bool:
+    owner = getattr(node.func, "value", None)
+    name = getattr(owner, "attr", getattr(owner, "id", ""))
+    return getattr(node.func, "attr", "") == "step" and ("optim" in name or name in ("opt", "scaler"))
+
+
+def _innermost(choices: list[ast.If | ast.IfExp], node: ast.Call) -> tuple[str, bool] | None:
+    """Return the condition of the innermost branch around a call, and whether it holds in it."""
+    best: tuple[int, str, bool] | None = None
+    for choice in choices:
+        for part, holds in ((choice.body, True), (choice.orelse, False)):
+            inner = part if isinstance(part, list) else [part]
+            start = (inner[0].lineno, inner[0].col_offset) if inner else (0, 0)
+            end = (inner[-1].end_lineno or 0, inner[-1].end_col_offset or 0) if inner else (0, 0)
+            if start <= (node.lineno, node.col_offset) < end and (best is None or start[0] >= best[0]):
+                test = choice.test
+                denied = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
+                text = ast.unparse(test.operand if isinstance(test, ast.UnaryOp) and denied else test)
+                best = start[0], text, holds is not denied
+    return best[1:] if best else None
 
 
 def _late(kinds: ByKind) -> list[tuple[str, ast.Assign, ast.Call, int]]:

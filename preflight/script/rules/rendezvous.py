@@ -6,17 +6,20 @@ from dataclasses import replace
 
 from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import (
+    BY_RANK,
     MAYBE,
     OF_SOME,
     ONE_RANK,
     SPAWNED,
     SPAWNED_RANK,
     UNCALLED,
+    WITHOUT,
 )
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.libraries.distributed import OF_ONE
 from preflight.script.rules.certainty import apply_doubts
+from preflight.script.rules.files import tests_around
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import list_names
 from preflight.script.syntax_trees import walk
@@ -30,18 +33,45 @@ _RENDEZVOUS = ("MASTER_PORT", "MASTER_ADDR", "RANK", "LOCAL_RANK", "WORLD_SIZE")
 
 
 _OF_FEW = OF_SOME | {MAYBE, SPAWNED, UNCALLED, "except"}
+_OWN_PORTS = "a port of each rank"
+_ASKS_PORT = re.compile(r"MASTER_|environ|\bport\b|TORCHELASTIC|slurm", re.IGNORECASE)
 _ALONE = "a group of one rank"
 _LEAVE_OUT = "leave rank= and world_size= out: the launch says both"
 _TESTS = re.compile(r"setUp(?:Class|Module)?$|setup_(?:class|method|module)$|test_")
 _AT_RANDOM = re.compile(r"(?:^|_)(?:rand\w*|choice|sample|free|getsockname|unused|available)(?:_|$)")
 
 
+def _chosen_by_each(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """Yield a port that each rank which a script starts chooses; note one of a launched rank."""
+    if _is_of_each(it, event):
+        message = "each rank chooses this port for itself, and meets none of the others"
+        yield RuleHit(event.place, message, "choose it once, before the ranks are started", Level.WARNING)
+    elif _is_of_each_launched(it, event):
+        it.note(_OWN_PORTS, event.place)
+
+
 def _is_of_each(it: Interpreter, event: ScriptEvent) -> bool:
     """Whether each rank that a script starts makes a port of chance, or of what is free, for itself."""
-    if SPAWNED_RANK not in it.contexts or not OF_SOME.isdisjoint(it.contexts):
-        return False
-    lines = [node for node in it.nodes if isinstance(node, ast.stmt) and node.lineno == event.place.line]
-    calls = [part for node in lines[-1:] for part in walk(node) if isinstance(part, ast.Call)]
+    return SPAWNED_RANK in it.contexts and OF_SOME.isdisjoint(it.contexts) and _is_at_random(it, event)
+
+
+def _is_of_each_launched(it: Interpreter, event: ScriptEvent) -> bool:
+    """Whether each rank of a launch does so, in front of a group that it makes itself."""
+    some = any(place in _OF_FEW - {BY_RANK} or place.startswith(WITHOUT) for place in it.contexts)
+    asked = (
+        any(_ASKS_PORT.search(ast.unparse(test)) for test in tests_around(it, event.call.node) if test)
+        if event.call
+        else True
+    )
+    return not (some or it.target.spawns or it.target.switches or asked) and _is_at_random(it, event)
+
+
+def _is_at_random(it: Interpreter, event: ScriptEvent) -> bool:
+    """Whether a port is made of chance, or of what is free: in its own statement, or in that of its name."""
+    lines = [node for node in it.nodes if isinstance(node, ast.stmt) and node.lineno == event.place.line][-1:]
+    names = {part.id for node in lines for part in walk(node) if isinstance(part, ast.Name)}
+    made = [node for node in it.list_nodes(ast.Assign) if getattr(node.targets[0], "id", "") in names]
+    calls = [part for node in (*lines, *made) for part in walk(node) if isinstance(part, ast.Call)]
     return any(_AT_RANDOM.search(name) for call in calls for name in list_names([call.func]))
 
 
@@ -57,6 +87,14 @@ def _note_alone(it: Interpreter, event: ScriptEvent) -> None:
     by_option = any(place_of(value) in it.options.places for value in own if value is not None)
     if own == [Const(0), Const(1)] and not (by_option or it.tests) and _OF_FEW.isdisjoint(it.contexts):
         it.note(_ALONE, event.place)
+
+
+def _meets_none(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """Yield where each rank of a launch has chosen a port of its own for this group."""
+    if event.name == "process group" and SPAWNED not in it.contexts:
+        for place in it.notes.pop(_OWN_PORTS, ()):
+            message = "each rank of a launch chooses this port for itself, and meets none of the others"
+            yield RuleHit(place, message, "leave MASTER_PORT to the launch", Level.WARNING, (event.place,))
 
 
 def _waits_for_more(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
@@ -115,16 +153,16 @@ def rendezvous_fixed_by_the_script(it: Interpreter, event: ScriptEvent) -> Itera
             if event.what == "MASTER_PORT" and ONE_RANK not in it.contexts:
                 it.note("own port", event.place)
             yield hit
-        elif value is not None and event.what == "MASTER_PORT" and _is_of_each(it, event):
-            message = "each rank chooses this port for itself, and meets none of the others"
-            yield RuleHit(event.place, message, "choose it once, before the ranks are started", Level.WARNING)
+        elif value is not None and event.what == "MASTER_PORT":
+            yield from _chosen_by_each(it, event)
         return
     _note_alone(it, event)
+    yield from _meets_none(it, event)
     if event.name == "process group" and SPAWNED in it.contexts:
         it.note("ranks of its own", event.place)
         yield from _waits_for_more(it, event)
     method = as_text(event.call.get("init_method", 1)) if event.call else None
-    if method and method.startswith("tcp://") and event.call:
+    if method and method.startswith(("tcp://", "file:///")) and event.call:
         message = f"ranks meet at {method}, whatever the launch says"
         starts = SPAWNED in it.contexts
         fix = "a free port, chosen once before the ranks are started" if starts else "leave init_method out"

@@ -9,7 +9,7 @@ from preflight.script.interpreter.branch_conditions import UNCALLED
 from preflight.script.interpreter.events import OWN_STEP, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.rules.method_calls import group_calls, note_call
-from preflight.script.rules.own_names import step_at
+from preflight.script.rules.own_names import call_at, step_at
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import walk
 from preflight.script.values import Class, Const, Dtype, ExternalName, Ref, Value
@@ -31,7 +31,9 @@ def gradients_dropped(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
 
     The step has no gradients: without a scaler the weights stay as they are, and the loss never falls; a
     scaler stops with "No inf checks were recorded for this optimizer". Where each turn drops them, a step in
-    every eighth turn has the gradients of one, and the seven others are computed for nothing.
+    every eighth turn has the gradients of one, and the seven others are computed for nothing. So is it where
+    accelerator.accumulate() is around zero_grad(), backward() and step() in this order: a prepared optimizer
+    drops gradients in the turn that steps.
     Source: torch's documentation of optimizers; reproduced with torch 2.13.
     """
     if event.name in ("backward", "scaled"):
@@ -45,6 +47,7 @@ def gradients_dropped(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
         return
     before = it.attr(ref, "gradients")
     if event.name == "zero grad":
+        yield from _cleared_before_the_last(it, event)
         left = Dtype("dropped", event.place)
         it.change(
             ref.id,
@@ -64,6 +67,36 @@ def gradients_dropped(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
         yield RuleHit(
             dropped, message, "zero_grad() after step(), or before backward()", Level.ERROR, (event.place,)
         )
+
+
+def _cleared_before_the_last(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """Yield a zero_grad() before the backward() in accelerator.accumulate(): it holds in the last turn."""
+    line = event.place.line
+    for node in it.list_nodes(ast.With) if event.call is not None else ():
+        first = (item.value for item in node.body if isinstance(item, ast.Expr))  # enter_context(...)
+        opened = [part for each in (node.items[0].context_expr, *first) for part in walk(each)]
+        methods = (part for part in opened if isinstance(part, ast.Attribute))
+        func = next((part for part in methods if part.attr == "accumulate"), None)
+        if func is None:
+            continue
+        calls = [part for part in walk(node) if isinstance(part, ast.Call)]
+        backward = [part.lineno for part in calls if getattr(part.func, "attr", "") == "backward"]
+        zeros = [part.lineno for part in calls if getattr(part.func, "attr", "") == "zero_grad"]
+        if not backward or zeros != [line] or line > min(backward) or not _accumulates(it, func.value):
+            continue
+        message = "the last of the accumulated turns drops the gradients of those before it"
+        yield RuleHit(event.place, message, "zero_grad() after step()", Level.WARNING)
+
+
+def _accumulates(it: Interpreter, owner: ast.expr) -> bool:
+    """Whether an Accelerator is made for several turns to a step."""
+    thing = it.thing(it.evaluate(owner))
+    made = call_at(it, thing.place) if thing is not None else None
+    given = (
+        [word.value for word in made.keywords if word.arg == "gradient_accumulation_steps"] if made else []
+    )
+    steps = it.evaluate(given[0]) if given else NONE
+    return isinstance(steps, Const) and isinstance(steps.value, int) and steps.value > 1
 
 
 def _emptied_in_each_turn(it: Interpreter, event: ScriptEvent, optimizer: Ref) -> Iterator[RuleHit]:
