@@ -55,7 +55,7 @@ _OTHERS = {
     ),
     r"^[^\S\n]*Device \d+ \[[^]\n]+\] PCIe GEN": "is the output of nvtop",
     r'^Field "[^\n]*" is not a valid field|^Invalid combination of input': "says that an option is wrong",
-    r"^NVSMI provides monitoring information": "is the help of nvidia-smi",
+    r"^NVSMI provides monitoring information|^nvidia-smi \[OPTION1": "is the help of nvidia-smi",
     r"\bRAM \d+/\d+MB\b.*\bGR3D_FREQ\b": "is the output of tegrastats (a Jetson)",
     r"^\|[^\S\n]*(?:MIG devices|(?:GPU|Compute) instance(?:s| profiles)):": "lists MIG instances alone",
     r"^\|[^\n]{0,200}\d+Mi?B / +\d+Mi?B|^\|[^\n]{0,200} \d+MiB \|[^\S\n]*$": (

@@ -341,6 +341,7 @@ def test_a_value_that_is_a_reset_says_that_the_gpu_needs_one() -> None:
         ('[{"device_name": "AMD Radeon RX 7900 XTX", "gpu_util": "73%"}]\n', "AMD"),
         ("timestamp, gpu_name, pid, gpu_utilization [%], max_memory_usage [MiB]\n", "accounting"),
         ("# gpu   pwr\n# Idx     W\n", "no values"),
+        ("nvidia-smi [OPTION1 [ARG1]] [OPTION2 [ARG2]] ...\n\n  LIST OPTIONS:\n", "the help of nvidia-smi"),
         ("    FB Memory Usage\n        Used        : 4 MiB\n", "without the line that names its GPU"),
         ("0, G1, GPU-2f2e3d4c-5111-6222-7333-844455556667, NVIDIA L4, 20 MiB\n", "is cut, and the next one"),
         (

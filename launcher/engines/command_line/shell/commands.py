@@ -14,6 +14,7 @@ from launcher.engines.command_line.shell.block_extents import CLOSERS, find_keyw
 from launcher.engines.command_line.shell.blocks import ALONE, Command, ShellBlocks
 from launcher.engines.command_line.shell.bracket_tests import Answer
 from launcher.engines.command_line.shell.doubts import define_functions, forget_counter
+from launcher.engines.command_line.shell.read_loops import list_rounds
 from launcher.engines.command_line.shell.replay_limits import Replays
 from launcher.engines.command_line.shell.state import ShellState, Surroundings
 from launcher.engines.command_line.shell.subshells import ENDS, Subshells, is_subshell, may_have_subshell
@@ -308,6 +309,14 @@ class CommandReader:
         do = self._find(start, "do")
         condition = self.text[start : do[0]] if do is not None else ""
         wanted = kind == "while"
+        done = self._find(do[1], "done") if do is not None and wanted else None
+        given = list_rounds(self.text, condition, (do[1], done[1]), self.shell) if do and done else None
+        if do is not None and given is not None:
+            self.words.clear()
+            self.tokens.seek(do[0])
+            body, _, _ = self._loop_body() or "", next(self.tokens), next(self.tokens)
+            yield from self._rounds(given, body)
+            return
         is_test = re.match(r"\s*(?:!\s*)?(?:\[|\(\(|test\b)", condition)
         if do is None or not (is_test and self._decided(condition) is wanted):
             options = _GETOPTS.match(condition)
