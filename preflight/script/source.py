@@ -22,6 +22,10 @@ _MODULES = 60  # modules that are read whatever they hold, as far as MAX_WORDS g
 _TRAINS = re.compile(
     r"\bbackward\(|\bGradScaler\b|\binit_process_group\(|\bset_device\(|\boptim\.[A-Z]\w+\(|\bDistributedDataParallel\b"
 )
+_TRAIN_WORDS = (
+    *("backward(", "GradScaler", "init_process_group(", "set_device(", "optim.", "DistributedDataParallel"),
+)
+"""One of them is in each text that the pattern finds. Words take a tenth of its time."""
 _WORDS = MAX_WORDS * 3 // 4  # beyond, modules are read only if they train, scale or place
 _INSTALLED = sys.stdlib_module_names | KNOWN_ROOTS - {"datasets", "evaluate", "value"}
 """Packages that hide a folder of their name without an `__init__.py`. Scripts name folders like the three."""
@@ -74,7 +78,6 @@ class Sources:
         self.parser = parser or Parser()
         self._read: dict[str, Source | None] = {}
         self._imported: dict[tuple[str, int, str, str], Source | None] = {}
-        self._mentioned: dict[tuple[re.Pattern[str], str], bool] = {}
         self._problems: list[str] = []
         self._left = 0  # modules beyond the limit
         self.magics: list[CodeLocation] = []  # lines of a notebook, which Python does not read
@@ -112,16 +115,16 @@ class Sources:
 
     def mention(self, pattern: re.Pattern[str]) -> bool:
         """Whether any file that was read has what a pattern looks for."""
-        found = self._mentioned
-        for source in self.files():
-            if (key := (pattern, source.path)) not in found:
-                found[key] = self.is_in_code(pattern, source)
-            if found[key]:
-                return True
-        return False
+        return any(self.is_in_code(pattern, source) for source in self.files())
 
     def is_in_code(self, pattern: re.Pattern[str], source: Source) -> bool:
         """Whether a file has what a pattern looks for, elsewhere than in comments and free-standing texts."""
+        known, key = self.parser.mentions, (pattern.pattern, pattern.flags, id(source.tree))
+        if key not in known:
+            known[key] = self._has(pattern, source)
+        return known[key]
+
+    def _has(self, pattern: re.Pattern[str], source: Source) -> bool:
         for found in pattern.finditer(source.text):
             before = source.text[: found.start()]
             if not _COMMENT.match(before.rpartition("\n")[2]):
@@ -213,7 +216,9 @@ class Sources:
 
     def _has_room(self, path: str, text: str) -> bool:
         """Whether a module is read, or has a reason of its own not to be."""
-        if len(self.files()) < _MODULES or _TRAINS.search(text) or len(text) > MAX_MODULE:
+        if len(self.files()) < _MODULES or len(text) > MAX_MODULE:
+            return True
+        if any(word in text for word in _TRAIN_WORDS) and _TRAINS.search(text):
             return True
         return self.parser.has_room(path, text, _WORDS)
 

@@ -56,6 +56,7 @@ class Parser:
         self._imports: dict[int, list[tuple[str, int]]] = {}
         self._found: dict[tuple[int, Callable[..., object]], object] = {}
         self._made: dict[tuple[str, Callable[[str], object]], object] = {}
+        self.mentions: dict[tuple[str, int, int], bool] = {}  # whether a tree's text has what a pattern finds
         self.branch_places: dict[int, tuple[str, str]] = {}  # by condition: each reading asks at every visit
         self.newer: dict[str, SyntaxError] = {}  # files for a newer Python, with what stops this one
 

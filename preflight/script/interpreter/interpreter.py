@@ -119,6 +119,7 @@ class Interpreter:
     of_first: set[int]  # conditions, by their syntax, whose branch rank 0 alone takes
     decisions: dict[int, list[ast.expr] | None]  # by condition: which calls say who decides, None: rank 0
     yielded_drawn: tuple[Draw, ...] = ()  # those at the last yield
+    _counted = 0  # functions that are known by their names
     worker_draws: list[Draw] | None = None  # those of the thread that is being read
 
     def __init__(self, sources: Sources, target: RankTarget, library: Library, listener: Listener) -> None:
@@ -246,9 +247,10 @@ class Interpreter:
 
     def list_functions(self, names: Iterable[str]) -> list[ast.AST]:
         """Return the syntax of the script's own functions that have one of these names."""
-        counted = sum(map(len, self._named.values()))
-        for info in islice(self.functions.values(), counted, None):
-            self._named[getattr(info.node, "name", "")].append(info.node)
+        if self._counted < len(self.functions):
+            for info in islice(self.functions.values(), self._counted, None):
+                self._named[getattr(info.node, "name", "")].append(info.node)
+            self._counted = len(self.functions)
         return [node for name in names for node in self._named.get(name, ())]
 
     def place(self, node: ast.AST) -> CodeLocation:

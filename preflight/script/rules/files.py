@@ -269,5 +269,7 @@ def _made_of(names: set[str], loop: ast.For) -> set[str]:
 
 def _in_memory(it: Interpreter, node: ast.Call) -> bool:
     """Whether a call writes to a buffer or to a file that is open, by the name that it has."""
-    names = [each.id for each in node.args if isinstance(each, ast.Name)]
-    return any(re.search(rf"\b{name} *=[^\n]*BytesIO\(|\bas {name}:", it.source.text) for name in names)
+    names, text = [each.id for each in node.args if isinstance(each, ast.Name)], it.source.text
+    if "BytesIO(" in text and any(re.search(rf"\b{name} *=[^\n]*BytesIO\(", text) for name in names):
+        return True
+    return any(f"as {name}:" in text and re.search(rf"\bas {name}:", text) for name in names)

@@ -157,6 +157,11 @@ def _is_part(it: Interpreter, node: ast.expr) -> bool:
     return loads and thing is not None and is_divided(it, thing)
 
 
+def _list_if_spans(nodes: Sequence[ast.AST]) -> list[tuple[int, int, ast.expr]]:
+    """Return the conditions of code with the first and last line of what each decides."""
+    return [(node.body[0].lineno, node.end_lineno or 0, node.test) for node in nodes if type(node) is ast.If]
+
+
 class _Trace:
     """The values that a condition is made of, in one function and in those of the script that it calls."""
 
@@ -201,8 +206,8 @@ class _Trace:
     def _tests_around(self, at: ast.AST) -> list[ast.expr]:
         """Return the conditions under which a statement of a loop is reached."""
         line = getattr(at, "lineno", 0)
-        ifs = self._all(ast.If)
-        return [node.test for node in ifs if node.body[0].lineno <= line <= (node.end_lineno or 0)]
+        spans = self._it.sources.parser.find(_list_if_spans, self._function)
+        return [test for first, last, test in spans if first <= line <= last]
 
     def _is_own(self, call: ast.Call, target: str) -> bool:
         """Whether a call gives what is each rank's own: the time, chance, or what a function measures."""
