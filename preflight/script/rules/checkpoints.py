@@ -219,9 +219,11 @@ def read_onto_the_gpu_of_before(it: Interpreter, event: ScriptEvent) -> Iterator
     elif event.name != "end":
         for key in _list_kept(it, event.call.node) if event.call is not None else ():
             it.note((_STATES, key), event.place)
-    elif it.notes.get(_GROUP) and it.target.processes != 1 and not it.sources.mention(_SEES_ONE_GPU):
+    elif it.notes.get(_GROUP) and it.target.processes != 1:
         states = [key for key in it.notes if isinstance(key, tuple) and key[0] == _STATES]
         places = {at: it.notes[key][0] for key in states for at in it.notes.get((_READ, key[1]), ())}
+        if places and it.sources.mention(_SEES_ONE_GPU):
+            return
         for place, saved in places.items():
             message = "every rank reads this onto the GPU that it was saved from"
             fix = 'map_location="cpu", or the device of the rank'

@@ -157,9 +157,8 @@ def _names_fabric_run(text: str) -> bool:
 
 _LAUNCHES = re.compile(r"\blaunch\b|\.run\(")
 _FABRIC_RUN = re.compile(r"\b(?:fabric|lightning) run\b|# *fabric\.launch\(")
-_PREPARES = re.compile(
-    r"\.prepare(?!_data)|\.setup(?:_module|_optimizers)?\(|getattr\(|(?<!def )\b\w+\(self[,)]"
-)
+_PREPARES = re.compile(r"\.prepare(?!_data)")
+_MAY_PREPARE = re.compile(r"\.setup(?:_module|_optimizers)?\(|getattr\(|(?<!def )\b\w+\(self[,)]")
 _RAW = "backward of what nothing prepared"
 
 
@@ -180,7 +179,9 @@ def nothing_prepared(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
             )
             if named and it.loop_depth and reached:
                 it.note(_RAW, event.place)
-    elif (places := it.notes.get(_RAW)) and not it.sources.mention(_PREPARES):
+    elif places := it.notes.get(_RAW):
+        if it.sources.mention(_PREPARES) or it.sources.mention(_MAY_PREPARE):
+            return
         message = "nothing of this loop is prepared: no model, no optimizer, no data"
         fix = "model, optimizer, loader = accelerator.prepare(model, optimizer, loader), or fabric.setup"
         yield RuleHit(places[0], message, fix, Level.WARNING)

@@ -128,6 +128,8 @@ _SUMS = re.compile(r"(?i)accum|micro|grad_?acc|parts")
 
 
 _STEPS = "steps without zero_grad"
+_ZERO_GRAD = re.compile(r"zero_grad\b")
+"""Found in a tenth of the time that the forms take of which it is one, and in nearly all scripts."""
 _EMPTIES = re.compile(
     r"(?i)zero_?grad|\.grad\b|optimizer_zero|set_to_none|(?:clear|reset|drop|clean|empty|wipe|free)\w*\("
     r"[^()]*(?:opt|model|param|net)|(?:clear|reset|drop|clean|empty|wipe|free)\w*grad"
@@ -152,7 +154,7 @@ def gradients_never_dropped(it: Interpreter, event: ScriptEvent) -> Iterator[Rul
         if it.loop_depth and it.drawn and again and known and optimizer is not None:
             note_call(it, _STEPS, optimizer.place, event.place)
     elif it.notes.get("makes gradients") and (steps := group_calls(it, _STEPS)):
-        if it.sources.mention(_EMPTIES):
+        if it.sources.mention(_ZERO_GRAD) or it.sources.mention(_EMPTIES):
             return
         sure = [place for made, place in steps if not _is_handed_on(it, made)]
         message = "this steps in a loop, and nothing ever calls zero_grad(): gradients of all batches add up"
