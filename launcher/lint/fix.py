@@ -61,7 +61,8 @@ def fix_script(text: str, path: str, findings: Iterable[LintFinding]) -> FixResu
         reason = plan.reason(_start(text, item.place), item.code)
         if item.code in FIXABLE and reason:
             left.append(UnfixedFinding(item.place, item.code, reason))
-    return FixResult(apply_edits(module, plan), tuple(left))
+    mark = "\ufeff" if text.startswith("\ufeff") else ""  # LibCST reads it as no part of the text
+    return FixResult(mark + apply_edits(module, plan).removeprefix("\ufeff"), tuple(left))
 
 
 def diff(before: str, after: str, path: str) -> str:

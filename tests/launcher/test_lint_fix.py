@@ -81,6 +81,11 @@ def test_a_script_without_faults_is_not_touched() -> None:
     assert diff(text, text, "t.py") == ""
 
 
+def test_the_byte_order_mark_of_a_script_stays() -> None:
+    target = RankTarget(capability=(7, 5), launch="fp16")
+    assert fix("\ufeff" + LOOP, target) == "\ufeff" + fix(LOOP, target) != "\ufeff" + LOOP
+
+
 def test_nothing_is_written_without_a_yes(tmp_path: Path) -> None:
     path = tmp_path / "t.py"
     path.write_text(TRAINER)
