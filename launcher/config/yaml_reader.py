@@ -106,8 +106,9 @@ def _yaml_message(error: yaml.MarkedYAMLError, text: str, source: str, *, in_fil
     here = lines[line - 1] if 0 < line <= len(lines) else ""
     if "\t" in here[: len(here) - len(here.lstrip())] or "'\\t'" in (error.problem or ""):
         return f"{where}: found a tab, expected spaces"
-    bare = _BARE_RANGE.search(here)
-    if bare and "'['" in f"{error.problem}":
+    ranges = [*_BARE_RANGE.finditer(here)]
+    if ranges and "'['" in f"{error.problem}":  # a key before the braces needs none
+        bare = next((each for each in ranges if mark and each.start() <= mark.column < each.end()), ranges[0])
         return f'{where}: not valid YAML: a range needs quotes: "{bare[0]}"'
     glob = _BARE_GLOB.search(here)
     if glob and "alias" in f"{error.context} {error.problem}":

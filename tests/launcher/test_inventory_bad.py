@@ -79,6 +79,10 @@ CASES: dict[str, tuple[bytes, str]] = {
         b"groups: {a: *hots}\n",
         'quotes: "*hots", an alias its anchor above: &hots',
     ),
+    "range without quotes in braces": (
+        b"hosts:\n  n[1-2]: {user: a, address: 10.0.0.[1-2]}\n",
+        'hosts.yaml:2: not valid YAML: a range needs quotes: "10.0.0.[1-2]"',
+    ),
     "range without quotes as a key": (b"hosts: {node-[01-02]: }\n", 'a range needs quotes: "node-[01-02]"'),
     "user and port in the address": (
         b"hosts: {a: {address: 'root@10.0.0.7:2222'}}\n",
