@@ -99,6 +99,8 @@ def expand_ranges(
         raise BadInput(f'"{word[:40]}..." is too long for a host: {len(word)} characters')
     if _V6.fullmatch(word.removeprefix("ssh://").rstrip("/")) or not ("[" in word or has_operator(word)):
         return (word,)
+    if word[0] in "!&^":
+        raise BadInput(f'"{word}" has no hosts in front of it', f"write both as one word: 'all{word}'")
     try:
         size = _size(word)
     except ValueError as error:

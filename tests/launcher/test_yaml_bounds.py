@@ -123,6 +123,9 @@ def test_a_word_that_is_no_range_is_refused_before_it_is_expanded(word: str) -> 
 def test_a_range_keeps_its_zeros_and_steps() -> None:
     assert expand_ranges("a[08-10]", {}) == ("a08", "a09", "a10")
     assert expand_ranges("a[1-7/3]b[1-2]", {}) == ("a1b1", "a1b2", "a4b1", "a4b2", "a7b1", "a7b2")
+    with pytest.raises(BadInput, match='"!a2" has no hosts in front of it') as alone:  # a word of its own
+        expand_ranges("!a2", {})
+    assert alone.value.fix == "write both as one word: 'all!a2'"
 
 
 READERS: dict[str, Callable[[str], object]] = {
