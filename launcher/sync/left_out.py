@@ -147,6 +147,18 @@ def list_inputs(script: str, args: Sequence[str], subdirectory: str, output: str
     )
 
 
+def list_modules(root: Path, script: str) -> tuple[str, ...]:
+    """Return the modules of the tree that a script of it imports, directly or through others."""
+    from launcher.local.source_files import read_source  # noqa: PLC0415 - it imports the reader of scripts
+    from preflight.script.source import Sources  # noqa: PLC0415 - as above
+
+    place, sources = (root / script).as_posix(), Sources(read_source)
+    with suppress(SyntaxError, ValueError, RecursionError, MemoryError):  # preflight reports it
+        found = sources.list_own_modules(sources.add(place, read_source(place) or ""))
+        return tuple(each.removeprefix(f"{root.as_posix()}/") for each in found)
+    return ()
+
+
 def is_write(root: Path, place: str) -> bool:
     """Whether a line of a script, "train.py:12", writes by its look: what it names need not be sent.
 

@@ -17,7 +17,7 @@ from launcher.remote.connection_pool import OpenConnection
 from launcher.sync import git
 from launcher.sync.git import GitState
 from launcher.sync.hash_cache import HashCache
-from launcher.sync.left_out import LeftOut, find_left_out, find_outside, list_inputs
+from launcher.sync.left_out import LeftOut, find_left_out, find_outside, list_inputs, list_modules
 from launcher.sync.sync import LOCAL, HostSync, Say, SyncJob, send_tree
 from launcher.sync.tree import SourceTree, read_tree
 from launcher.text import count_noun, format_size, group_alike, name_first, one_line
@@ -211,7 +211,8 @@ def _list_left_out(tree: SourceTree, spec: SyncOptions, job: Job) -> Iterator[Le
     sent = {entry.path: entry.kind for entry in tree.entries}
     script = tree.root / job.script_in_tree
     text = script.read_text(encoding="utf-8", errors="replace") if job.script_in_tree in sent else ""
-    for path in list_inputs(text, job.args, job.subdirectory, job.output):
+    modules = list_modules(tree.root, job.script_in_tree) if text else ()
+    for path in (*modules, *list_inputs(text, job.args, job.subdirectory, job.output)):
         if sent.get(path) != "f" and (found := find_left_out(tree.root, path, spec.exclude)):
             yield found.follow_link() if found.link and found.top in sent else found
     outside = (

@@ -11,12 +11,13 @@ from launcher.config.run_config import load_run_config
 from launcher.config.sync_options import SyncOptions
 from launcher.errors import ConfigError
 from launcher.onhost.sync.target_state import TreeEntry
-from launcher.sync.left_out import find_left_out, find_outside, is_write, list_inputs
+from launcher.sync.left_out import find_left_out, find_outside, is_write, list_inputs, list_modules
 from launcher.sync.left_out_diagnosis import name_left_out
-from launcher.sync.pre_launch import render_left_out
+from launcher.sync.pre_launch import _list_left_out, render_left_out
 from launcher.sync.sync import HostSync
 from launcher.sync.tree import SourceTree, read_tree
 from preflight.diagnosis.result import Cause, Diagnosis, Evidence
+from preflight.job import Job
 from tests.launcher.sync_tree import git, write
 
 
@@ -74,6 +75,18 @@ def test_the_rule_that_leaves_a_path_out_is_named(
         git(tmp_path, "init", "-q")
     left_out = find_left_out(tmp_path, path, ("*.ckpt",))
     assert (None if left_out is None else (left_out.rule, left_out.top)) == found
+
+
+def test_a_module_of_the_script_that_is_left_out_is_named(tmp_path: Path) -> None:
+    write(tmp_path, {"src/m.py": "import sent", "src/sent.py": "import left, torch", "src/left.py": "x = 1"})
+    write(tmp_path, {".gitignore": "left.py\n", "broken.py": "import ("})
+    assert set(list_modules(tmp_path, "src/m.py")) == {"src/sent.py", "src/left.py"}
+    assert list_modules(tmp_path, "broken.py") == list_modules(tmp_path, "absent.py") == ()
+    tree = read_tree(tmp_path, exclude=(), max_mib=1)
+    found = [*_list_left_out(tree, SyncOptions(), Job(script="src/m.py"))]
+    assert [(each.path, each.rule, each.top) for each in found] == [
+        ("src/left.py", ".gitignore:1 (left.py)", "src/left.py")
+    ]
 
 
 def test_a_gitignore_that_is_a_link_says_nothing(tmp_path: Path) -> None:
