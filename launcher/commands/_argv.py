@@ -3,7 +3,7 @@
 import os
 import posixpath
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ _OF_GPULAUNCH: dict[tuple[str, ...], str] = {
 }
 _HINTS = {name: hint for names, hint in _OF_GPULAUNCH.items() for name in names} | HOST_OPTIONS
 """What says so in gpulaunch, for options that a script may have, too."""
+_OWN_OPTIONS = ("--hosts", "--sync", "--dry-run", "--detach", "--wait", "--identity-file", "--accept-new")
 _CLOSE = 0.8  # how alike a misspelt option is to the right one; `--epochs` and `--detach` are less
 _VERY_CLOSE = 0.85  # how alike an option is to a key of a run config; `--mode` and `module` are less
 _SHORT = len("-x")
@@ -137,7 +138,8 @@ def _place(error: click.NoSuchOption, given: list[str], ctx: click.Context) -> t
     has_command = "--" in before_script[at:]
     first = next((n for n, word in enumerate(before_script) if posixpath.basename(word) in LAUNCHERS), None)
     if first is not None and not has_command:
-        line = one_line(f"{shlex.join(given[:first])} -- {shlex.join(given[first:])}".strip(), 200)
+        own, theirs = _split_own(given[first:], ctx.command.params)
+        line = one_line(f"{shlex.join((*given[:first], *own))} -- {shlex.join(theirs)}".strip(), 200)
         return wrong, f"a command goes after --: {command} {line}"
     from launcher.engines.command_line.option_equivalents import find_own_option  # noqa: PLC0415 - only for a mistake
 
@@ -163,6 +165,18 @@ def _place(error: click.NoSuchOption, given: list[str], ctx: click.Context) -> t
     value = given[at].partition("=")[2] if at < len(given) else ""
     setting = _setting(name, value)
     return wrong, f"{fix}; for the run config: --set {setting}" if setting else fix
+
+
+def _split_own(words: list[str], params: Iterable[click.Parameter]) -> tuple[list[str], list[str]]:
+    """Return the options in a command that no launcher and hardly a script has, and the rest of it."""
+    flags = {name: each for each in params if isinstance(each, click.Option) for name in each.opts}
+    own, theirs, rest = list[str](), list[str](), iter(words)
+    for word in rest:
+        param = flags.get(word.partition("=")[0]) if word.startswith(_OWN_OPTIONS) else None
+        (own if param else theirs).append(word)
+        if param and not param.is_flag and "=" not in word:
+            own += [value for value in (next(rest, ""),) if value]
+    return own, theirs
 
 
 def _typed(option: str, given: list[str]) -> tuple[str, int]:
