@@ -331,6 +331,17 @@ _SPAWNING = "python a.py --dist-url tcp://a:1 --multiprocessing-distributed"
             "a scheduler of its own",
             "-- 'cd app && torchrun --nproc_per_node=8 a.py'",
         ),
+        (
+            "while read -r h; do ssh -n $h 'torchrun --nnodes 2 --node_rank 1 a.py' & done < hosts",
+            "once for each node, and does not say them all (while)",
+            "--hosts A,B -- 'torchrun --nnodes 2 a.py'; of hosts in a file: --hosts \"$(paste -sd, FILE)\"",
+        ),
+        (
+            "for i in $(seq $N); do srun -N1 -w ${n[$i]} torchrun --node_rank=$i --nnodes 2 a.py & done",
+            "once for each node, and does not say them all (for)",
+            "--hosts A,B -- 'torchrun --nnodes 2 a.py'",
+        ),
+        ("while read h; do ssh $h hostname; torchrun a.py; done < hosts", "condition (while)", "bash SCRIPT"),
         # no ranks of one training, and no one launch
         ("python a.py --gpu 0 &\npython a.py --gpu 1", "has 2 commands", "choose one: --launch 1"),
         ("python a.py --rank 0 &\npython a.py --rank 2", "has 2 commands", "choose one: --launch 1"),

@@ -15,6 +15,9 @@ _HOSTS = re.compile(r"(?:-[wHm]|--hosts?)(?:=?(.+))?", re.DOTALL)
 _HOST_FILE = re.compile(r"(?:-[hf]|--hostfile|--hosts-file)(?:=?(.+))?", re.DOTALL)
 _WITH_VALUE = re.compile(r"-[wxgltufRHhpoeOXmFN]|--(?:hosts?|hostfile|user|timeout|fanout|par|outdir|errdir)")
 _NAMES = re.compile(r"[\w.@:,/\[\] -]+")
+_SSH_VALUES = re.compile(r"-[a-zA-Z]*[bceFiIJlLmoOpRSwWD]")
+_NODE_RANK = re.compile(r"\s--(?:node|machine)[_-]rank(?:[= ](?:\"[^\"]*\"|\S+))?(?:\s|$)")
+_CONDITIONAL = re.compile(r" \([a-z ]+\)")  # behind a variable that the text sets where a condition holds
 _SPAWNS = frozenset(("--multiprocessing-distributed", "--multiprocessing_distributed"))
 _WORLD, _URL = ("--world-size", "--world_size", "--rank"), ("--dist-url", "--dist_url")
 _RANKS = ("--rank", "--local_rank", "--local-rank", "RANK", "LOCAL_RANK")
@@ -53,6 +56,34 @@ def replace_ssh(commands: Sequence[Sequence[Word]]) -> str:
         return ""
     launch = shlex.quote(launches[0]) if len(launches[0]) <= LONGEST_LAUNCH else "LAUNCH"
     return f"launch what one of them starts, without ssh: gpulaunch run --hosts {','.join(hosts)} -- {launch}"
+
+
+def explain_loop_over_nodes(words: Sequence[Word], kind: str) -> CommandRefused | None:
+    """Return the error for a launch that a loop starts on each node, of which the text does not say all.
+
+    None for any other command of a loop.
+    """
+    texts = [word.text for word in words if word.text != "sudo"]
+    at = 0
+    if texts[0] == "ssh":
+        at = skip_options(texts, 1, _SSH_VALUES.fullmatch) + 1
+    elif texts[0] == "srun":
+        at = next((at for at, word in enumerate(texts) if at and _starts(word)), 0)
+    launch = " ".join(texts[at:])
+    is_of_node = texts[0] == "ssh" or any(_NODE_RANK.match(f" {text} ") for text in texts)
+    if kind not in ("for", "while", "until") or not (is_of_node and any(map(_starts, launch.split()))):
+        return None
+    launch = _NODE_RANK.sub(" ", _CONDITIONAL.sub("", launch)).strip()
+    shown = shlex.quote(launch) if len(launch) <= LONGEST_LAUNCH else "LAUNCH"
+    return CommandRefused(
+        f"the text starts the launch once for each node, and does not say them all ({kind})",
+        f"launch it once, without the loop: gpulaunch run --hosts A,B -- {shown};"
+        ' of hosts in a file: --hosts "$(paste -sd, FILE)"',
+    )
+
+
+def _starts(word: str) -> bool:
+    return has_launcher((Word(word),)) or is_python(Word(word))
 
 
 def _without_surroundings(launch: str) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from launcher.engines.command_line import refusals, side_commands
+from launcher.engines.command_line import manual_starts, refusals, side_commands
 from launcher.engines.command_line.shell.aliases import read_aliases, read_removed
 from launcher.engines.command_line.shell.arithmetic import list_assigned
 from launcher.engines.command_line.shell.blocks import LEAVES
@@ -31,7 +31,8 @@ def leave_out(shell: ShellState, words: tuple[Word, ...]) -> None:
         elif said := side_commands.explain_drop(words, after=True):
             shell.dropped += [said] if not said.endswith(side_programs.NOTHING) else []
         else:
-            shell.doubtful.append((words, refusals.explain_undecided(kind)))
+            by_node = manual_starts.explain_loop_over_nodes(words, kind)
+            shell.doubtful.append((words, by_node or refusals.explain_undecided(kind)))
 
 
 def define_functions(shell: ShellState, bodies: Mapping[str, str]) -> None:
