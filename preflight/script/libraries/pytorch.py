@@ -221,12 +221,17 @@ def _note_half_part(it: Interpreter, dtype: Value) -> None:
         it.change(owner.id if isinstance(owner, Ref) else 0, mixed=dtype)
 
 
+PLAIN_PARAMETER = "a parameter of torch's own dtype"
+
+
 def _parameter(it: Interpreter, call: Call) -> Value:
     """nn.Parameter(torch.empty(4, 4, dtype=torch.bfloat16)): a part of that dtype, as a layer is."""
     made = call.node.args[0] if call.node.args else None
-    for word in made.keywords if isinstance(made, ast.Call) else ():
-        if word.arg == "dtype":
-            _note_half_part(it, parse_dtype(it.evaluate(word.value), it.place(word)))
+    words = [word for word in made.keywords if word.arg == "dtype"] if isinstance(made, ast.Call) else []
+    for word in words:
+        _note_half_part(it, parse_dtype(it.evaluate(word.value), it.place(word)))
+    if not words:
+        it.note(PLAIN_PARAMETER, call.place)
     return UNKNOWN
 
 

@@ -1,16 +1,18 @@
-"""Rules P113 and P125: averages of another dtype, and checkpointing that keeps gradients from what trains."""
+"""Rules P110, P113 and P125: parts and averages of another dtype, and inputs that need no gradient."""
 
 from collections.abc import Iterator
 
+from preflight import regex as re
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.libraries.pytorch import PLAIN_PARAMETER
 from preflight.script.libraries.training_step import list_trainings
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.values import Const, Dtype, Map, Ref, Value
 from preflight.script.values.constants import FALSE, NONE, TRUE
 from preflight.script.values.heap import HeapObject
-from preflight.script.values.operations import place_of
+from preflight.script.values.operations import as_text, place_of
 
 _FIX = 'gradient_checkpointing_kwargs={"use_reentrant": False}, or model.enable_input_require_grads()'
 
@@ -82,3 +84,30 @@ def _by_hand(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
         return
     message = "the checkpointed block is frozen and its inputs may need no gradient: nothing before it trains"
     yield RuleHit(call.get_place("use_reentrant"), message, "use_reentrant=False", Level.WARNING)
+
+
+@rule("P110", "train", "scaler step", "step")
+def layers_of_another_dtype(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """Some layers of a trained model are built in half precision, the rest is not.
+
+    Mixed parameters break the scaler (fp16) and, once something casts the whole model, the optimizer.
+    Source: the cause of rubin-labs/dia-finetuning-stereo's crash (embeddings built in bf16).
+    """
+    for training in list_trainings(it, event):
+        dtype = training.model.get("mixed", NONE)
+        if isinstance(dtype, Dtype) and not training.sharded and _has_other_part(it):
+            message = f"this layer is built in {dtype.name} within a model that is trained otherwise"
+            fix = "build it in float32 and cast activations in forward, or let autocast do it"
+            level = Level.INFO if training.precisions() == {"bf16"} else Level.WARNING
+            yield RuleHit(dtype.place or training.model.place, message, fix, level)
+
+
+def _has_other_part(it: Interpreter) -> bool:
+    """Whether a layer or parameter is known to be float32; the others may be of a dtype that is not known."""
+    made = (thing for thing in it.state.heap.values() if thing.kind == "model")
+    named = (thing for thing in made if _OF_WEIGHTS.match(as_text(thing.get("__name__")) or ""))
+    plain = (thing.get("dtype") for thing in named if thing.get("empty") != TRUE)
+    return bool(it.notes.get(PLAIN_PARAMETER)) or Dtype("float32") in plain
+
+
+_OF_WEIGHTS = re.compile(r"torch\.nn\.(?!(?:Module|ModuleList|ModuleDict|Sequential)$)")

@@ -1,4 +1,4 @@
-"""Rules D201 to D206: every rank its own GPU."""
+"""Rules D201 to D205: every rank its own GPU."""
 
 import ast
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ class _SiteOf:
     place: CodeLocation
 
 
-def _level(it: Interpreter) -> Level | None:
+def find_level(it: Interpreter) -> Level | None:
     """An error where several ranks are sure, nothing where there is one, a warning where it is not known.
 
     Of a script that starts its ranks itself there is one, unless the launch says otherwise; in what it starts
@@ -81,7 +81,7 @@ def one_gpu_for_all_ranks(it: Interpreter, event: ScriptEvent) -> Iterator[RuleH
     device = event.values.get("device")
     if isinstance(device, Device) and device.of_rank:
         it.note("rank device", event.place)
-    level, fixed = _level(it), _fixed(device)
+    level, fixed = find_level(it), _fixed(device)
     if fixed is not None and any(map(_asks_for_index, it.tests)):
         fixed = None
     if event.name == "end":
@@ -161,7 +161,7 @@ def cuda_before_the_device_is_set(it: Interpreter, event: ScriptEvent) -> Iterat
     memory is lost otherwise.
     Source: accelerate/state.py: the device is set when Accelerator() is made.
     """
-    level = _level(it)
+    level = find_level(it)
     if event.name == "cuda":
         device = event.values.get("device")
         if (
@@ -203,7 +203,7 @@ def visible_devices_set_by_the_script(it: Interpreter, event: ScriptEvent) -> It
         it.note(_OWN_GPU, event.place)
         it.note(_ONLY_GPU, *([] if it.tests or MAYBE in it.contexts else [event.place]))
         return
-    level = _level(it)
+    level = find_level(it)
     if level is not None and isinstance(value, Const) and value.value not in ("", "-1"):
         if len(str(value.value).split(",")) >= it.target.world:
             level = Level.WARNING  # enough for the ranks, though not those that were chosen
@@ -223,7 +223,7 @@ def model_spread_over_gpus(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
     if it.target.capability is None:
         return
     if event.name == "spread":
-        level = _level(it)
+        level = find_level(it)
         if level is not None:
             message = "the model's layers are spread over GPUs by number, the same in every rank"
             yield RuleHit(event.place, message, "remove .parallelize(); one GPU per rank", level)
@@ -320,7 +320,7 @@ def process_group_without_a_device(it: Interpreter, event: ScriptEvent) -> Itera
     Source: torch.distributed's documentation; see D201 for the errors.
     """
     if event.name == "process group":
-        if event.what in ("nccl", "") and UNCALLED not in it.contexts and _level(it) is not None:
+        if event.what in ("nccl", "") and UNCALLED not in it.contexts and find_level(it) is not None:
             it.note("process group", event.place)
         if it.state.device_set:
             it.note("device set", event.place)
@@ -341,7 +341,7 @@ def process_group_without_a_device(it: Interpreter, event: ScriptEvent) -> Itera
         by_rank = it.notes.get("rank device")
         meets = it.notes.get(_ON_FIRST, [])[:1] if by_rank else []  # of what else names the rank's own GPU
         placed = len(it.notes.get("device set", [])) > len(named) or (by_rank and not meets)
-        level = _level(it) or Level.WARNING  # of ranks that the script starts
+        level = find_level(it) or Level.WARNING  # of ranks that the script starts
         if not placed and not it.notes.get(_OWN_GPU):
             message = "no rank sets its device: all of them use the first GPU" + (" too" if meets else "")
             own = "rank" if it.target.spawns else 'int(os.environ["LOCAL_RANK"])'
@@ -368,40 +368,3 @@ def _is_sharded_on_first(it: Interpreter, event: ScriptEvent) -> bool:
 def _names_no_device(ids: Value) -> bool:
     """Whether DDP takes the current device: by no device_ids, or by [None], of torch.device("cuda").index."""
     return ids == NONE or (isinstance(ids, Seq) and not ids.open and set(ids.items) == {NONE})
-
-
-@rule("D206", "data parallel")
-def data_parallel_in_a_launch(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
-    """torch.nn.DataParallel drives all GPUs from one process.
-
-    In a launch with one rank per GPU every rank would use all of them.
-    Source: torch's documentation of DataParallel.
-    """
-    level = _level(it)
-    if level is not None:
-        below = "\n".join(it.source.lines[event.place.line : event.place.line + 12])
-        if MAYBE in it.contexts and (_WRAPPED_FOR_RANKS.search(below) or _is_beside_ranks(it, event)):
-            level = Level.INFO  # ranks take the branch beside it
-        message = "DataParallel uses every GPU from each rank"
-        name = get_assigned_name(it, event.place) or "model"
-        fix = f"one process alone (--gpus 1), or a process group and {name} = DistributedDataParallel({name})"
-        yield RuleHit(event.place, message, fix, level)
-
-
-def _is_beside_ranks(it: Interpreter, event: ScriptEvent) -> bool:
-    """Whether a line is in the `else` of a branch that wraps the model, or behind `not distributed`."""
-    line = event.place.line
-    for node in it.list_nodes(ast.If):
-        if node.orelse and node.orelse[0].lineno <= line <= (node.orelse[-1].end_lineno or 0):
-            if any(_OF_DDP.search(ast.unparse(item)) for item in node.body):
-                return True
-        elif node.lineno < line <= (node.body[-1].end_lineno or 0) and _OF_ONE.search(ast.unparse(node.test)):
-            return True
-    return False
-
-
-_OF_DDP = re.compile(r"(?:DistributedDataParallel|\bDDP)\(")
-_OF_ONE = re.compile(r"\bnot (?:\w+\.)*(?:is_)?(?:distributed|ddp)\b")
-_WRAPPED_FOR_RANKS = re.compile(
-    r"\bif [^\n]*rank[^\n]*\n(?:[^\n]*\n){0,4}?[^\n]*(?:DistributedDataParallel|\bDDP)\("
-)

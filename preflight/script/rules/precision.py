@@ -1,4 +1,4 @@
-"""Rules P101 to P109: parameters of one dtype trained in a precision that cannot take it."""
+"""Rules P101 to P112 without P110: parameters of one dtype trained in a precision that cannot take it."""
 
 from collections.abc import Iterator
 
@@ -319,22 +319,6 @@ def bf16_on_the_cpu(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     message = "bf16 without use_cpu stops at once on a host without a GPU"
     level = Level.WARNING if by_default else Level.ERROR
     yield RuleHit(event.place_of("bf16"), message, "use_cpu=True on the CPU, or GPUs for this launch", level)
-
-
-@rule("P110", *_STEPS)
-def layers_of_another_dtype(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
-    """Some layers of a trained model are built in half precision, the rest is not.
-
-    Mixed parameters break the scaler (fp16) and, once something casts the whole model, the optimizer.
-    Source: the cause of rubin-labs/dia-finetuning-stereo's crash (embeddings built in bf16).
-    """
-    for training in list_trainings(it, event):
-        dtype = training.model.get("mixed", NONE)
-        if isinstance(dtype, Dtype) and not training.sharded:
-            message = f"this layer is built in {dtype.name} within a model that is trained otherwise"
-            fix = "build it in float32 and cast activations in forward, or let autocast do it"
-            level = Level.INFO if training.precisions() == {"bf16"} else Level.WARNING
-            yield RuleHit(dtype.place or training.model.place, message, fix, level)
 
 
 @rule("P111", *_STEPS, "trained")

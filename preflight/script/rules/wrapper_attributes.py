@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 
 from preflight import regex as re
 from preflight.script.interpreter.events import ScriptEvent
@@ -81,9 +82,8 @@ def not_of_the_wrapper(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
     prepared = ddp or _is_prepared_here(it, owner, event.place.line) or _is_given_prepared(it, owner)
     if owner == "self" or not prepared:
         return
-    inside = re.compile(rf"\.module\.{name}\b|unwrap_model\([^\n]*\)\.{name}\b")
     unwraps = it.sources.mention(UNWRAPS) if ddp else it.sources.is_in_code(UNWRAPS, it.source)
-    if unwraps or it.sources.mention(inside):
+    if unwraps or it.sources.mention(_compile_inner_call(name)):
         return
     if not ddp and it.sources.mention(_OTHER_WAYS):
         return
@@ -111,8 +111,17 @@ def _is_called_only(it: Interpreter, event: ScriptEvent) -> bool:
     called = it.sources.parser.find_by_kind(_list_called, it.source.tree)
     if (name, place.line, place.column) not in called or _OF_WRAPPERS.match(name):
         return False
-    given = re.compile(rf"\.{name}\b *=[^=]|setattr\(|[\"']{name}\b")
-    return not it.sources.mention(given)
+    return not it.sources.mention(_compile_gift(name))
+
+
+@lru_cache(maxsize=256)  # one pattern a name: files keep what they mention by it
+def _compile_inner_call(name: str) -> re.Pattern[str]:
+    return re.compile(rf"\.module\.{name}\b|unwrap_model\([^\n]*\)\.{name}\b")
+
+
+@lru_cache(maxsize=256)
+def _compile_gift(name: str) -> re.Pattern[str]:
+    return re.compile(rf"\.{name}\b *=[^=]|setattr\(|[\"']{name}\b")
 
 
 def _list_called(kinds: ByKind) -> set[tuple[str, int, int]]:
