@@ -366,12 +366,17 @@ def test_a_clock_that_is_off_is_found(client: Client) -> None:
     clock.jump(host, 3600)
     try:
         answer = client.preflight(host.name, other.name)
+        alone = client.preflight(host.name)
     finally:
         clock.jump(host, 0)
         host.path("/etc/ld.so.preload").unlink()
     off = finding(answer, host.name, "SYS003")
     assert "ahead of the others'" in off["message"]
     assert off["hosts"] == [host.name]
+    assert (
+        "60 min ahead of this machine's: one of the two is wrong"
+        in finding(alone, host.name, "SYS003")["message"]
+    )
 
 
 def test_an_interpreter_that_never_answers_is_given_up(hosts: Lab, silent: "subprocess.Popen[bytes]") -> None:
