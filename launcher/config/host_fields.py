@@ -58,6 +58,9 @@ def _interpreter(item: YamlNode) -> str:
     if path.endswith("/") or _FOLDERS.fullmatch(last) or _FOLDERS.fullmatch(path):
         inside = "python" if last == "bin" else "bin/python"
         raise ValueError(f"the path of an interpreter, not a directory (write {path.rstrip('/')}/{inside})")
+    if last.partition(".")[0] == "activate":  # also activate.fish and activate.csh
+        beside = posixpath.join(posixpath.dirname(path), "python")
+        raise ValueError(f"the path of an interpreter, not what activates one (write {beside})")
     return path
 
 

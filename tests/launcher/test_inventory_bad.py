@@ -93,6 +93,10 @@ CASES: dict[str, tuple[bytes, str]] = {
         b"hosts: {a: {python: ~/venv}}\n",
         "hosts.a.python: expected the path of an interpreter, not a directory (write ~/venv/bin/python), got",
     ),
+    "activation as python": (
+        b"hosts: {a: {python: ~/venv/bin/activate.fish}}\n",
+        "the path of an interpreter, not what activates one (write ~/venv/bin/python), got",
+    ),
     "conda environment as python": (
         b"hosts: {a: {python: ~/miniconda3/envs/train/}}\n",
         "(write ~/miniconda3/envs/train/bin/python), got",
