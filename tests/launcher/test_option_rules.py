@@ -83,3 +83,12 @@ def test_in_a_slurm_job_what_would_have_no_effect_is_refused(given: dict[str, ob
     except BadInput as refused:
         said = refused.message
     assert said.startswith(message or "stop")
+
+
+def test_a_command_without_its_dashes_is_shown_with_our_options_in_front(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = "run torchrun --nproc_per_node 2 train.py --hosts a,b --gpus 4 --dry-run --lr 1"
+    assert run_command_line(words.split()) == 2
+    meant = "run --hosts a,b --dry-run -- torchrun --nproc_per_node 2 train.py --gpus 4 --lr 1"
+    assert f"a command goes after --: gpulaunch {meant}\n" in capsys.readouterr().err

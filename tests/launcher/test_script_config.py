@@ -358,10 +358,6 @@ def test_sync_on_the_command_line_keeps_what_a_config_says_of_it() -> None:
             "a command goes after --: gpulaunch run --dry-run -- /usr/bin/python3 alone.py --lr 1\n",
         ),
         (
-            "torchrun --nproc_per_node 2 alone.py --hosts a,b --gpus 4 --dry-run --lr 1",
-            "gpulaunch run --hosts a,b --dry-run -- torchrun --nproc_per_node 2 alone.py --gpus 4 --lr 1\n",
-        ),
-        (
             "--python /v/bin/python -- torchrun alone.py",
             "python: PATH in hosts.yaml; gpulaunch run --help lists its options\n",
         ),
