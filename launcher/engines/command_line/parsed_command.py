@@ -109,7 +109,6 @@ class Request:
     omp_threads: int | None = None
     log_dir: str = ""
     config_file: str = ""  # accelerate's, a local path
-    deepspeed_config: str = ""  # accelerate --deepspeed_config_file
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ _DYNAMO = (
 
 _DEEPSPEED = (
     kept("--use_deepspeed", "`distributed_type: DEEPSPEED`", values=0),
-    kept("--deepspeed_config_file", "the file travels to every host", sets="deepspeed_config"),
+    kept("--deepspeed_config_file", "the file travels to every host"),
     owned("--deepspeed_hostfile", "gpulaunch reads the hosts and their slots from it", sets="hostfile"),
     owned("--deepspeed_exclusion_filter", FROM_FILTER, kind="node_filters", sets="exclude"),
     owned("--deepspeed_inclusion_filter", FROM_FILTER, kind="node_filters", sets="include"),
