@@ -41,7 +41,7 @@ _LAUNCHED = AnyOf(
 _RAISED = re.compile(r"^(?:\w+\.)*\w+(?:Error|Exception|Interrupt)\b(?!Group)")
 _HEAD_OF_TRACEBACK = re.compile(r"Traceback \(most recent call last\):$")
 _IN_SCRIPT = re.compile(
-    r' {1,2}File "(?!<string>|<stdin>)[^"]{1,400}", line \d+, in (?:<module>|_run_module_as_main)$'
+    r' {1,2}File "(?!<string>|<stdin>|[^"]{1,300}-packages/\w+/(?:\w+/){0,8}(?!__main__|run\b|launch|cli|main\b|train)\w+\.py", line \d+, in <module>)[^"]{1,400}", line \d+, in (?:<module>|_run_module_as_main)$'
 )
 # Where Python cannot parse the script that it was given; no heading is above.
 _FILE, _UNPARSED = (

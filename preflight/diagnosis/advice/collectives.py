@@ -46,6 +46,7 @@ ROWS: tuple[Advice, ...] = (
     Advice("S55 S131", r"NCCL WARN|/dev/shm", command=""),
     Advice("S55 S131", "", command="export NCCL_DEBUG=WARN"),
     Advice("S55", r"dev/shm", "", "docker run --ipc=host (or --shm-size=16g): NCCL found no room in /dev/shm"),
+    Advice("S54", r"Barrier timed out", "some of JAX's processes did not come to a barrier that the others reached: they failed before it, or are at another place", "read the logs of the tasks that the message lists"),
     Advice("S54", r"Stall inspector", "", "read the logs of the ranks that the lines about missing ranks name: they did not come to that tensor"),
     Advice("S54", r"HCCL|Notify register times out|Getting socket times out|stream sync timeout", "", "read ~/ascend/log (plog) of the remote rank that it names: it failed, or is behind; HCCL_CONNECT_TIMEOUT=SECONDS helps only where hosts start that far apart"),
     Advice("S54", r"watchdog got stuck|watchdog hang|Heartbeat monitor timed out", "the rank's watchdog made no progress: a CUDA or NCCL call of this rank hangs, or a thread keeps Python's lock",

@@ -89,7 +89,7 @@ ROWS: tuple[Signature, ...] = (
               r"|Notify register times out|reason=\[stream sync timeout\]|Getting socket times out\. Reason: |Some NCCL operations have failed or timed out|Timed out waiting \d+ms for (?:recv|send) operation|gloo/transport/\S{1,60}\] Timed out waiting \d|ran for \d+ milliseconds before timing out"
               r"|Observed flight recorder dump signal|collective operation timeout|NCCL watchdog .{0,40}time-?out|NCCL (?:operation|collective)s? timed out|First PG on this rank to signal dumping"
               r"|Received a dump signal (?:due to|from)|Work\w+ ?\(?\w*=?\w*\)? .{0,120}timed out in blocking wait|Caught collective operation timeout"
-              r"|monitoredBarrier after \d+ms|Application timeout caused pair closure|HeartBeat timeout|Watchdog .{0,40}(?:is stuck|hang detected)|DeepEP (?:error: )?timeout",
+              r"|monitoredBarrier after \d+ms|Application timeout caused pair closure|HeartBeat timeout|Barrier timed out\. (?:Barrier_id|Id): (?!\S*(?:[Cc]onnect|register))|Watchdog .{0,40}(?:is stuck|hang detected)|DeepEP (?:error: )?timeout",
               "a rank hung, died, skipped a collective or is slow; the others waited for it",
               "read the log of the rank that did not report: it failed, or does alone what all must do (saving, evaluation, a download under `if rank == 0`);"
               " while it hangs, py-spy dump --pid PID, or gpulaunch stacks RUN, shows what each rank executes. A longer time-out helps only where that work is really so long", "thread"),

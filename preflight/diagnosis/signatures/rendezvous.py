@@ -37,7 +37,7 @@ ROWS: tuple[Signature, ...] = (
               r"|[Ww]aiting for (?:all )?(?:nodes|workers|peers|ranks) .{0,40}timed out|barrier timed out(?! in 0 )|Timed out waiting for \S* ?rendezvous"
               r"|store_util\.barrier|TCPStore\S* .{0,80}(?:timed out|Timeout)|timed out in monitoredBarrier|Exit barrier timed out"
               r"|DistStoreError: Timed out|Stop_waiting response is expected|[Tt]imed out waiting (?:for|on) (?:other )?(?:nodes|agents|workers|hosts)|[Tt]imed out after waiting \S+ for .{0,40}\breplicas?\b|LookupError: Timeout while waiting for keys in EtcdStore"
-              r"|waiting for key.{0,60}(?:timed out|timeout)|gloo.{0,120}rendezvous.{0,60}[Tt]imeout|DEADLINE_EXCEEDED: Barrier timed out|[Cc]oordination service as cluster registration failed|Coordination service agent in error status: DEADLINE_EXCEEDED",
+              r"|waiting for key.{0,60}(?:timed out|timeout)|gloo.{0,120}rendezvous.{0,60}[Tt]imeout|DEADLINE_EXCEEDED: Barrier timed out(?!\. (?:Barrier_id|Id): (?!\S*(?:[Cc]onnect|register)))|[Cc]oordination service as cluster registration failed|Coordination service agent in error status: DEADLINE_EXCEEDED",
               "a node never joined: its launch failed, or the number of nodes is wrong",
               "read the log of the node or rank that is missing; --nnodes and --rdzv-endpoint (MASTER_ADDR, MASTER_PORT, WORLD_SIZE) must be alike on all;"
               " gpulaunch preflight HOSTS says which host cannot reach the main one", "run"),

@@ -59,7 +59,7 @@ ROWS: tuple[Signature, ...] = (
               "remove PYTHONHOME and PYTHONPATH from env: of the run config and from the start-up files of the host; else install"
               " the environment again", "run"),
     Signature("S91", "missing-module", ROOT,
-              r"[Rr]equires (?:the latest version of )?`?bitsandbytes|CUDA Setup failed despite|CUDA SETUP: (?:Setup Failed|CUDA detection failed)|[Bb]its[Aa]nd[Bb]ytes.{0,120}(?:not|isn't) (?:installed|available|compiled)|The installed version of bitsandbytes was compiled without GPU support"
+              r"[Rr]equires (?:the latest version of )?`?bitsandbytes|CUDA Setup failed despite|^Could not load bitsandbytes native library: |CUDA SETUP: (?:Setup Failed|CUDA detection failed)|[Bb]its[Aa]nd[Bb]ytes.{0,120}(?:not|isn't) (?:installed|available|compiled)|The installed version of bitsandbytes was compiled without GPU support"
               r"|libbitsandbytes_\w+\.so.{0,60}(?:No such file|cannot open|undefined)|undefined symbol: c(?:get_managed_ptr|quantize|dequantize|adam32bit)\w*|'NoneType' object has no attribute 'c(?:de)?(?:quantize_|get_managed|adam|lion|gemm_|igemm)\w*|Using `bitsandbytes` \S+ quantization requires|CPU-only version of bitsandbytes|the information from python -m bitsandbytes|Could not find module \S?.{0,240}libbitsandbytes",
               "bitsandbytes is missing or built for another CUDA", "upgrade it in the run's environment, whose torch must see the GPU: python -m bitsandbytes says what it finds (builds for AMD and Intel GPUs are in 0.50)", "run"),
     Signature("S89", "missing-module", ROOT,
