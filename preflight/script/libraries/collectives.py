@@ -9,10 +9,10 @@ from preflight.script.interpreter.contexts import NO_SYNC
 from preflight.script.interpreter.events import THROUGH, Call
 from preflight.script.interpreter.interpreter import CallModel, Interpreter, MethodModel
 from preflight.script.libraries.casts import list_parts
-from preflight.script.values import Element, ExternalName, Ref, Seq, Value
+from preflight.script.values import Class, Element, ExternalName, Ref, Seq, Value
 from preflight.script.values.constants import NONE, TRUE, UNKNOWN
 from preflight.script.values.heap import HeapObject
-from preflight.script.values.operations import as_bool, get_id, join, list_values
+from preflight.script.values.operations import as_bool, as_text, get_id, join, list_values
 
 FORWARD_OF_ONE = "forward of one rank"  # note of where rank 0 alone calls the model inside of DDP
 AROUND = "forward around the wrapper"  # training calls the model in DDP: no exchange
@@ -113,6 +113,27 @@ def _is_unprepared(it: Interpreter, call: Call) -> bool:
     return given is not None and all(thing is None or thing.get("accelerator") == NONE for thing in things)
 
 
+_NORMALIZED = (
+    r"^torch\.nn\.(?:\w*BatchNorm)|^torchvision\.models\.(?:resne[tx]t?\d|wide_resnet|densenet|efficientnet|mobilenet"
+    r"|regnet|shufflenet|mnasnet|googlenet|inception|vgg\d+_bn)"
+)
+"""Layers that keep running means in buffers, and networks of torchvision that have them."""
+
+
+def has_buffers(it: Interpreter, model: int) -> bool:
+    """Whether a model holds batch normalization or buffers of its own, which forward() of DDP broadcasts."""
+    things = [thing for number in list_parts(it, model) if (thing := it.thing(number)) is not None]
+    if any(re.match(_NORMALIZED, as_text(thing.get("__name__")) or "") for thing in things):
+        return True
+    classes = (cls for thing in things if isinstance(cls := thing.get("__class__"), Class))
+    return any(
+        "self.register_buffer(" in line
+        for cls in classes
+        for info in it.mro(cls.key)
+        for line in info.source.lines[info.node.lineno : info.node.end_lineno]
+    )
+
+
 def note_forward(it: Interpreter, model: Ref | Element, call: Call) -> None:
     """Note that all ranks take part: FSDP gathers weights layer by layer, DDP broadcasts buffers.
 
@@ -136,8 +157,17 @@ def note_forward(it: Interpreter, model: Ref | Element, call: Call) -> None:
         it.note(FORWARD_OF_ONE, call.place)
     elif thing.get("buffers_of_all") == TRUE and shared:
         it.emit(call.event("buffers", get_id(model)))
+    elif owned and RANK_0 in it.contexts and _broadcasts_prepared(it, get_id(model)):
+        it.emit(call.event("buffers", get_id(model)))
 
 
+def _broadcasts_prepared(it: Interpreter, model: int) -> bool:
+    """Whether a prepared model has buffers, and nothing says that it is called inside of its wrapper."""
+    return not it.sources.mention(_OTHER_FORWARDS) and has_buffers(it, model)
+
+
+_OTHER_FORWARDS = re.compile(r"(?i)unwrap|\.module\b|broadcast_buffers|deepspeed|fsdp")
+"""Words in scripts whose prepared model may be no DistributedDataParallel, or is called inside of it."""
 _TRAINS_NOTHING = re.compile(r"^forward|^__call__$|generat|sampl|eval|valid|test|infer|predict")
 """Names of functions that DDP calls itself, or that compute no loss."""
 

@@ -1,7 +1,6 @@
 """torch.distributed, and what a script starts: process groups, wrappers of models, threads, processes."""
 
 import ast
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -17,12 +16,10 @@ from preflight.script.interpreter.interpreter import (
     unwrap_value,
 )
 from preflight.script.interpreter.rank_values import RANKS
-from preflight.script.libraries.casts import list_parts
-from preflight.script.libraries.collectives import PACKAGES
+from preflight.script.libraries.collectives import PACKAGES, has_buffers
 from preflight.script.libraries.models import make_model, parse_dtype
 from preflight.script.syntax_trees import walk
 from preflight.script.values import (
-    Class,
     Const,
     Device,
     Element,
@@ -101,32 +98,11 @@ def ddp(it: Interpreter, call: Call, *, buffers: bool = True) -> Value:
                 buffers
                 and call.get("broadcast_buffers", 4) in (None, TRUE)
                 and not call.open
-                and _normalizes(it, item.id)
+                and has_buffers(it, item.id)
             ):
                 it.change(item.id, buffers_of_all=TRUE)
     it.emit(call.event("ddp", model.id if isinstance(model, Ref) else None, ids=ids))
     return join(Ref(item.id, shared=True) if isinstance(item, Ref) else item for item in list_values(model))
-
-
-_NORMALIZED = (
-    r"^torch\.nn\.(?:\w*BatchNorm)|^torchvision\.models\.(?:resne[tx]t?\d|wide_resnet|densenet|efficientnet|mobilenet"
-    r"|regnet|shufflenet|mnasnet|googlenet|inception|vgg\d+_bn)"
-)
-"""Layers that keep running means in buffers, and networks of torchvision that have them."""
-
-
-def _normalizes(it: Interpreter, model: int) -> bool:
-    """Whether a model holds batch normalization or buffers of its own, which forward() of DDP broadcasts."""
-    things = [thing for number in list_parts(it, model) if (thing := it.thing(number)) is not None]
-    if any(re.match(_NORMALIZED, as_text(thing.get("__name__")) or "") for thing in things):
-        return True
-    classes = (cls for thing in things if isinstance(cls := thing.get("__class__"), Class))
-    return any(
-        "self.register_buffer(" in line
-        for cls in classes
-        for info in it.mro(cls.key)
-        for line in info.source.lines[info.node.lineno : info.node.end_lineno]
-    )
 
 
 def fsdp(it: Interpreter, call: Call) -> Value:

@@ -13,7 +13,7 @@ from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.libraries.collectives import FORWARD_OF_ONE
 from preflight.script.libraries.pytorch import list_trained_models
-from preflight.script.rules.certainty import apply_doubts
+from preflight.script.rules.certainty import SEVERITY, apply_doubts
 from preflight.script.rules.failed_batches import AGREED, go_on_alone
 from preflight.script.rules.own_decisions import EACH, find_decider, has_measured_condition, track_call
 from preflight.script.rules.own_measures import takes_every_nth
@@ -53,6 +53,14 @@ class _Alone:
     what: str
     level: Level
     others: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Again:
+    """Note of what rank 0 comes to in its branch of a function that it calls alone."""
+
+    what: str
+    level: Level
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +134,7 @@ def rank_0_alone_in_a_collective(it: Interpreter, event: ScriptEvent) -> Iterato
         yield from _left_alone(it)
         met, unmet = _met_in_functions(it)
         yield from () if unmet else _waiting(it, met)
+        yield from _met_before(it, met)
         if not any(isinstance(key, (_Alone, _PartIn)) and not key.others for key in it.notes):
             yield from _without_rank_0(it)
         return
@@ -198,6 +207,9 @@ def _note_alone(it: Interpreter, event: ScriptEvent) -> None:
             it.note(_PartIn(it.stack[number - 2] if number > 1 else None), event.place)
     if it.guard is not None:
         it.note(_GuardOf(event.place), it.guard)
+    around, inside = it.contexts[: it.ways.contexts], it.contexts[it.ways.contexts :]
+    if event.name == "collective" and RANK_0 in around and RANK_0 in inside:
+        it.note(_Again(what, hit.level), event.place)
 
 
 def _note_met(it: Interpreter, event: ScriptEvent) -> None:
@@ -343,6 +355,23 @@ def _met_in_functions(it: Interpreter) -> tuple[set[CodeLocation], bool]:
             met |= alone if others - alone else alone & others
             unmet = unmet or not alone
     return met, unmet
+
+
+def _met_before(it: Interpreter, met: set[CodeLocation]) -> Iterator[RuleHit]:
+    """Yield what rank 0 meets the others in, in a function that it calls alone once more."""
+    again = [(key, places) for key, places in it.notes.items() if isinstance(key, _Again)]
+    for key, places in again:
+        for place in dict.fromkeys(places):
+            source = it.sources.get(place.path)
+            scopes = it.sources.parser.list_nodes(source.tree, ast.FunctionDef) if source is not None else []
+            spans = [(node.lineno, node.end_lineno or 0) for node in scopes]
+            own = max((span for span in spans if span[0] <= place.line <= span[1]), default=(0, 0))
+            others = it.notes.get(OTHERS, ())
+            if place in met and all(at.path == place.path and own[0] <= at.line <= own[1] for at in others):
+                message = f"rank 0 comes to this {key.what} once more, alone, and waits for the others"
+                fix = "call the function on every rank, or leave its exchanges out where rank 0 is alone"
+                guards = tuple(dict.fromkeys(it.notes.get(_GuardOf(place), ())))
+                yield RuleHit(place, message, fix, min(key.level, Level.WARNING, key=SEVERITY.index), guards)
 
 
 def _waiting(it: Interpreter, met: set[CodeLocation]) -> Iterator[RuleHit]:

@@ -40,6 +40,14 @@ _OF_ENGINES = frozenset(
 )
 """Methods of DeepSpeed's engine, which scripts call where an option chooses it."""
 _MAKES_ENGINES = re.compile(r"deepspeed\.initialize\(|ds_init\(|deepspeed import[^\n]*initialize")
+
+
+def _may_be_inside(it: Interpreter, owner: str) -> bool:
+    """Whether some branch gives a name the model inside of the wrapper: `inner = model.module`."""
+    values = list_given_values(it.nodes, owner)
+    return any(isinstance(value, ast.Attribute) and value.attr == "module" for value, _ in values)
+
+
 _KEPT_BY_WRAPPERS = frozenset(
     {
         *(
@@ -80,7 +88,7 @@ def not_of_the_wrapper(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
         return  # of the engine that the same name has under another setting
     ddp, owner = event.values["shared"] == TRUE, as_text(event.values["owner"]) or ""
     prepared = ddp or _is_prepared_here(it, owner, event.place.line) or _is_given_prepared(it, owner)
-    if owner == "self" or not prepared:
+    if owner == "self" or not prepared or (kept and _may_be_inside(it, owner)):
         return
     unwraps = it.sources.mention(UNWRAPS) if ddp else it.sources.is_in_code(UNWRAPS, it.source)
     if unwraps or it.sources.mention(_compile_inner_call(name)):
