@@ -155,9 +155,9 @@ def note_forward(it: Interpreter, model: Ref | Element, call: Call) -> None:
         emit_collective(it, call, "forward")
     elif thing.get("wrapped") == TRUE and not shared and RANK_0 in it.contexts:
         it.note(FORWARD_OF_ONE, call.place)
-    elif thing.get("buffers_of_all") == TRUE and shared:
-        it.emit(call.event("buffers", get_id(model)))
-    elif owned and RANK_0 in it.contexts and _broadcasts_prepared(it, get_id(model)):
+    elif (thing.get("buffers_of_all") == TRUE and shared) or (
+        owned and RANK_0 in it.contexts and _broadcasts_prepared(it, get_id(model))
+    ):
         it.emit(call.event("buffers", get_id(model)))
 
 
@@ -166,7 +166,7 @@ def _broadcasts_prepared(it: Interpreter, model: int) -> bool:
     return not it.sources.mention(_OTHER_FORWARDS) and has_buffers(it, model)
 
 
-_OTHER_FORWARDS = re.compile(r"(?i)unwrap|\.module\b|broadcast_buffers|deepspeed|fsdp")
+_OTHER_FORWARDS = re.compile(r"unwrap|\.module\b|broadcast_buffers|(?i:deepspeed|fsdp)")
 """Words in scripts whose prepared model may be no DistributedDataParallel, or is called inside of it."""
 _TRAINS_NOTHING = re.compile(r"^forward|^__call__$|generat|sampl|eval|valid|test|infer|predict")
 """Names of functions that DDP calls itself, or that compute no loss."""
