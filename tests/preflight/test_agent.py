@@ -43,7 +43,7 @@ def test_the_probes_fill_every_field_of_the_facts() -> None:
 
 
 def test_nvml_and_saved_files_fill_every_field_of_a_gpu() -> None:
-    fields = set(Gpu.__dataclass_fields__)
+    fields = set(Gpu.__dataclass_fields__) - {"processes_cut"}  # of a printed table, which alone is cut
     assert {name for name, _ in GPU_FIELDS} | {"index"} == fields
     assert set(parse_gpu({}, 0)) == fields
 

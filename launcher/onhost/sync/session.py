@@ -141,7 +141,7 @@ class SyncSession:
             with open(fd, "rb") as file:
                 sources = file.read(_MOST_SOURCE).decode("utf-8", "replace").splitlines()
         source = " ".join(source.splitlines())
-        if sources[:1] != [source]:
+        if source and sources[:1] != [source]:
             known = [source, *(each for each in sources if each != source)][:_KEPT_SOURCES]
             state.note("source", "\n".join(known).encode("utf-8", "replace"))
         return sources[0] if sources and source not in sources else ""
