@@ -378,6 +378,14 @@ loader = torch.utils.data.DataLoader(range(99))
 try_memory(net, opt, longest(loader))
 train(net, opt, loader, settings().accum)
 """,
+    "weights that are moved to the CPU, one by one, before they are saved": DDP
+    + """
+net.module.load_state_dict(torch.load("last.pt"))
+weights = net.module.state_dict()
+for name in list(weights):
+    weights[name] = weights[name].detach().to("cpu")
+torch.save(weights, "last.pt") if dist.get_rank() == 0 else None
+""",
 }
 _WORDS = {"P118", "P139", "R404", "R402", "D210", "R401", "R405", "R403", "R406", "C501", "C503", "D201"}
 _WORDS |= {"P135", "D206", "D207", "V305", "P101", "P102"}

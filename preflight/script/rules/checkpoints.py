@@ -252,7 +252,17 @@ def _list_kept(it: Interpreter, save: ast.Call) -> list[object]:
     stores = it.sources.parser.find(list_stores, it.scope).get(name, ()) if name else ()
     entries = [entry for value, _ in stores for entry in _list_entries(value)]
     found = [key or "" for key, value in entries if _owner(value) is not None]
-    return [] if found and "cpu" in it.sources.parser.find(list_names, it.scope) else found
+    moved = bool(found) and it.sources.parser.find(_moves_to_cpu, it.scope)
+    return [] if moved else found
+
+
+def _moves_to_cpu(nodes: list[ast.AST]) -> bool:
+    """Whether code moves something to the CPU: `v.cpu()`, `v.to("cpu")`."""
+    calls = (node for node in nodes if isinstance(node, ast.Call))
+    moves = (call for call in calls if getattr(call.func, "attr", "") == "to")
+    return "cpu" in list_names(nodes) or any(
+        getattr(part, "value", "") == "cpu" for call in moves for part in call.args[:1]
+    )
 
 
 def _list_entries(value: ast.expr | None) -> list[tuple[object, ast.expr]]:
