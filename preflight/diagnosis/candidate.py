@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Self
 
 from preflight import regex as re
-from preflight.diagnosis.advice.table import find_advice
 from preflight.diagnosis.exception_origins import find_calling_library
 from preflight.diagnosis.fix_commands import describe_own_memory, find_command, find_place_command
 from preflight.diagnosis.lines import Line
@@ -14,7 +13,7 @@ from preflight.diagnosis.missing_modules import find_module_advice
 from preflight.diagnosis.parser_messages import correct_argument, describe_refusal
 from preflight.diagnosis.result import Cause, Confidence, Evidence
 from preflight.diagnosis.run_progress import RunProgress
-from preflight.diagnosis.signatures.table import CausalDepth, Signature, find_signature
+from preflight.diagnosis.signatures.table import CausalDepth, Signature, find_advice, find_signature
 from preflight.diagnosis.tracebacks import ParsedException, find_crash_place
 from preflight.diagnosis.warning_lines import is_warning_line
 from preflight.frozen import dataclass

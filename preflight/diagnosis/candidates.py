@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from preflight import regex as re
-from preflight.diagnosis.advice.files import TAKEN_FOR_A_COMMAND
 from preflight.diagnosis.candidate import Candidate, make_candidate
 from preflight.diagnosis.cleanup_failures import leave_out_cleanup
 from preflight.diagnosis.exception_origins import get_lookup_text, is_of_another_package, override_row
@@ -21,6 +20,7 @@ from preflight.diagnosis.run_ends import SIDE_PROGRAM, SOME_BEHIND
 from preflight.diagnosis.run_progress import FULL_BAR, RunProgress
 from preflight.diagnosis.run_starts import FIRST_FAILURE
 from preflight.diagnosis.signature_matcher import SignatureHit, find_first_match, is_harmless
+from preflight.diagnosis.signatures.files import TAKEN_FOR_A_COMMAND
 from preflight.diagnosis.signatures.table import CausalDepth, Signature, find_signature
 from preflight.diagnosis.tracebacks import MOST_BELOW, ParsedException, is_quoted, wraps_another
 from preflight.diagnosis.user_exceptions import (

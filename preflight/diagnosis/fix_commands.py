@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from shlex import quote
 
 from preflight import regex as re
-from preflight.diagnosis.advice.table import find_advice
+from preflight.diagnosis.signatures.table import find_advice
 from preflight.facts.package_names import find_package
 
 _RENAMED = {

@@ -1,6 +1,6 @@
 """NCCL, Gloo and DDP."""
 
-from preflight.diagnosis.signatures.model import GENERAL, ROOT, VICTIM, Signature
+from preflight.diagnosis.signatures.model import GENERAL, ROOT, VICTIM, Advice, Signature
 
 ROWS: tuple[Signature, ...] = (
     Signature("S58", "nccl-version", ROOT,
@@ -99,4 +99,55 @@ ROWS: tuple[Signature, ...] = (
               r"|Connection was likely closed|NCCL WARN Net : Connection closed|store server (?:is|was) (?:shut|gone)|NCCL operations? .{0,20}aborted|remote process exited or there was a network error"
               r"|read: Connection reset|failed to recv, got 0 bytes|Could not receive type from buffer|writeBuffer failed|peer process has unexpectedly disconnected|heartbeat timeout\. This indicates that the remote task|stopped sending heartbeats|JAX distributed service detected fatal errors|Process group watchdog thread terminated|Aborting (?:due to|communicator)|^\[ring\] (?:Too many send/recv errors|(?:Receiving from|Sending to) socket \d+ failed)",
               "the other side was gone", "find the first error in the logs of the other ranks; where they have none, sudo dmesg -T | grep -i -E 'oom|xid' on their hosts", "source"),
+)  # fmt: skip
+
+ADVICE: tuple[Advice, ...] = (
+    Advice("S58", r"libnccl\.so\S*: cannot open", "the file of NCCL is not where torch, vLLM or the loader looks for it", "install the NCCL that torch requires (python -m pip install nvidia-nccl-cu12, or -cu13); vLLM loads another file by VLLM_NCCL_SO_PATH=FILE", "python -c \"import importlib.metadata as m; print([r for r in m.requires('torch') if 'nccl' in r])\""),
+    Advice("S58", r"undefined symbol|symbol lookup error", "torch or another library met an NCCL that is older than the one it was built with", "unset LD_LIBRARY_PATH where it leads to a system's NCCL, else install the nvidia-nccl-cuNN that torch requires (another package has replaced it)", "python -c \"import importlib.metadata as m; print([r for r in m.requires('torch') if 'nccl' in r])\""),
+    Advice("S58", "", command="gpulaunch preflight HOSTS compares torch and NCCL of all hosts"),
+    Advice("S63", r"peer mapping|TooManyPeers", "one process opens peer-to-peer access to more than eight other GPUs", "start one process per GPU (torchrun, gpulaunch run) in place of nn.DataParallel or device_map over all of them", ""),
+    Advice("S63", r"RTX \d000 series", "", "set both variables for every rank, or start it with accelerate launch or gpulaunch run: these GPUs have no such paths to lose", "export NCCL_P2P_DISABLE=1 NCCL_IB_DISABLE=1"),
+    Advice("S63", "", command="export NCCL_P2P_DISABLE=1"),
+    Advice("S66", r"NET plugin", command="unset NCCL_NET NCCL_NET_PLUGIN: the network that they name is not on this host"),
+    Advice("S66", r"Too many open", "NCCL reached the limit of open files", "ulimit -n 65536 before the launch, on every host", "ulimit -n 65536"),
+    Advice("S66", r"pthread_create", "NCCL could start no thread: the limit of processes and threads is reached", "ulimit -u and cat /sys/fs/cgroup/pids.max show the limits; fewer DataLoader workers, docker run --pids-limit=-1", "ulimit -u; cat /sys/fs/cgroup/pids.max"),
+    Advice("S66", r"cuMem\w+ failed", "NCCL could not share GPU memory by CUDA's virtual memory (cuMem), as in some containers", "NCCL_CUMEM_ENABLE=0 takes the older way; docker run with --ipc=host and --cap-add SYS_NICE, or a newer driver, keeps this one", "export NCCL_CUMEM_ENABLE=0"),
+    Advice("S66", r"Unable to resolve hostname", "Gloo looks up the host's own name, which has no address", "GLOO_SOCKET_IFNAME=IF for every rank, or add the host's name to its /etc/hosts", 'getent hosts "$(hostname)"'),
+    Advice("S66", "", command="ip -br addr on every host: NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME must name an interface of the list, or be unset"),
+    Advice("S62", r"DDP expects same|same param across|verify_params_across|inconsistent \d+ params|inadequate shapes|DistributedOperationException|Shapes across devices|[Ww]orld[ _]?[Ss]ize times|times [Ww]orld[ _]?size|invalid tensor|Detected mismatch|onitored ?[Bb]arrier", command=""),
+    Advice("S62", "", command="export TORCH_DISTRIBUTED_DEBUG=DETAIL"),
+    Advice("S62", r"[Uu]neven inputs", "", "with model.join(): around the loop (DDP), or a DistributedSampler with drop_last=True"),
+    Advice("S62", r"DDP expects same|same param across|verify_params_across|inconsistent \d+ params", "the ranks built models that differ", "print [(n, p.shape) for n, p in model.named_parameters()] on each rank and compare: a config, a tokenizer's size, a file on one host, or a branch by rank differs"),
+    Advice("S62", r"inadequate shapes|DistributedOperationException|Shapes across devices", "", "accelerator.pad_across_processes(x, dim=1) before the gather, with dim the one that differs below"),
+    Advice("S62", r"[Ww]orld[ _]?[Ss]ize times|times [Ww]orld[ _]?size|ProcessGroup\w+::\w+: invalid tensor", "the call's output does not fit its input", "an output of all_gather_into_tensor has world_size times the elements of its input, an input of reduce_scatter_tensor those of its output; pad shards of other lengths"),
+    Advice("S62", r"Detected mismatch between", "", "look for what rank decides before the two calls that the message names (if rank == 0, an early break, an evaluation on some ranks), and for loaders of other lengths"),
+    Advice("S62", r"onitored ?[Bb]arrier", "", "read the logs of the ranks that the message names: they did not come so far"),
+    Advice("S67", r"(?i)nvshmem", command="export NVSHMEM_DEBUG=WARN; NVSHMEM_IB_ENABLE_IBGDA=0 takes the path that needs no options of the driver (PeerMappingOverride=1)"),
+    Advice("S67", r"[Gg]loo", command="ip -br addr names the interfaces: GLOO_SOCKET_IFNAME=IF on every host"),
+    Advice("S67", r"Cannot allocate memory", "InfiniBand may not lock the memory that it needs", "ulimit -l unlimited for every rank: memlock in /etc/security/limits.conf, docker run --ulimit memlock=-1, LimitMEMLOCK of slurmd", "ulimit -l unlimited (docker run --ulimit memlock=-1) on every host"),
+    Advice("S67", r"NET/OFI|nccl_net_ofi|\bfi_[a-z]", "", "fi_info -p efa must list the devices on every host: a security group that allows all traffic to itself, the EFA driver, and an aws-ofi-nccl for this NCCL", "fi_info -p efa"),
+    Advice("S67", r"NET/IB|\bibv?_|mlx5|IBV_WC|InfiniBand|RDMA|transport retry", "InfiniBand or RoCE does not carry NCCL's traffic: a link that is down, a wrong GID, or ports that do not reach each other",
+           "ibstat on both hosts: repair a port that is down, or leave it out (NCCL_IB_HCA=^mlx5_N); RoCE: NCCL_IB_GID_INDEX as show_gids says. NCCL_IB_DISABLE=1 only shows whether that is it: sockets are many times slower", "ibstat; show_gids"),
+    Advice("S67", r"[Cc]onnect|[Ss]ocket", command="ip -br addr on both hosts; export NCCL_SOCKET_IFNAME=IF with the interface of the main address (docker0, usb0 and lo lead nowhere)"),
+    Advice("S26", "", command="gradient_checkpointing_kwargs={'use_reentrant': False}"),
+    Advice("S61", "", command="export TORCH_DISTRIBUTED_DEBUG=INFO"),
+    Advice("S102", r"ReduceOp\.AVG", "", "ReduceOp.SUM, and then divide by dist.get_world_size(): NCCL alone has AVG"),
+    Advice("S102", r"No algorithm/protocol available", "NCCL_ALGO or NCCL_PROTO leaves NCCL no way for this call", "unset NCCL_ALGO NCCL_PROTO for every rank", "unset NCCL_ALGO NCCL_PROTO"),
+    Advice("S102", r"NCCL built in", command="init_process_group('gloo'), or run it on Linux (WSL): torch for Windows and macOS has no NCCL"),
+    Advice("S102", r"No backend type associated", "a collective got a tensor of a kind of device for which the process group has no back end (FSDP with CPU offload, state dicts, metrics)", "init_process_group('cpu:gloo,cuda:nccl'), or x.cuda() before the call"),
+    Advice("S102", r"NCCL process group|Invalid scalar type|[Ff]loat8|FP8", "", "convert the tensor before the call and back behind it: .float(), .to(torch.int32), or view(torch.uint8) for float8 that is only moved"),
+    Advice("S112", r"--ntasks", "the tasks of the Slurm job and the Trainer's devices differ", "#SBATCH --ntasks-per-node=N with the N of devices= (a task for each GPU), --nodes as num_nodes=, no --ntasks; and srun python SCRIPT"),
+    Advice("S112", r"larger than the number of (?:available )?GPUs", "", "tensor_parallel_size x pipeline_parallel_size of at most the GPUs that the process sees; vLLM over several hosts wants Ray (--distributed-executor-backend ray)"),
+    Advice("S56", r"\b[Nn][Vv][Ll][Ss]\b|nvls\.cc|multicast", command="export NCCL_NVLS_ENABLE=0"),
+    Advice("S56", r"Cuda failure 1 'invalid argument'", command="export NCCL_CUMEM_ENABLE=0"),
+    Advice("S56", r"NCCL WARN", command=""),
+    Advice("S56", "", command="export NCCL_DEBUG=WARN"),
+    Advice("S55 S131", r"NCCL WARN|/dev/shm", command=""),
+    Advice("S55 S131", "", command="export NCCL_DEBUG=WARN"),
+    Advice("S55", r"dev/shm", "", "docker run --ipc=host (or --shm-size=16g): NCCL found no room in /dev/shm"),
+    Advice("S54", r"Barrier timed out", "some of JAX's processes did not come to a barrier that the others reached: they failed before it, or are at another place", "read the logs of the tasks that the message lists"),
+    Advice("S54", r"Stall inspector", "", "read the logs of the ranks that the lines about missing ranks name: they did not come to that tensor"),
+    Advice("S54", r"HCCL|Notify register times out|Getting socket times out|stream sync timeout", "", "read ~/ascend/log (plog) of the remote rank that it names: it failed, or is behind; HCCL_CONNECT_TIMEOUT=SECONDS helps only where hosts start that far apart"),
+    Advice("S54", r"watchdog got stuck|watchdog hang|Heartbeat monitor timed out", "the rank's watchdog made no progress: a CUDA or NCCL call of this rank hangs, or a thread keeps Python's lock",
+           "sudo dmesg -T | grep -i xid on its host, and gpulaunch stacks RUN while it hangs; TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC only waits longer"),
 )  # fmt: skip

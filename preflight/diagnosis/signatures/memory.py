@@ -1,7 +1,7 @@
 """GPU memory, host memory, shared memory."""
 
 from preflight.diagnosis.signatures.cuda_statuses import match_cuda
-from preflight.diagnosis.signatures.model import ENDING, GENERAL, ROOT, Signature, match_signal
+from preflight.diagnosis.signatures.model import ENDING, GENERAL, ROOT, Advice, Signature, match_signal
 
 ROWS: tuple[Signature, ...] = (
     Signature("S60", "shm", ROOT,
@@ -64,4 +64,42 @@ ROWS: tuple[Signature, ...] = (
     Signature("S74", "shm", ENDING,
               r"\bSIGBUS\b|^(?:\S+: line \d+: +\d+ )?Bus error\b|Fatal Python error: Bus error|Bus error +\(core dumped\)|zsh: bus error\b|" + match_signal(7, "SIGBUS"),
               "a bus error, nearly always a full /dev/shm", "where df shows it full: docker run --ipc=host or --shm-size=16g, fewer workers; else a mapped file (safetensors, Arrow) was cut or replaced while it was read: copy it again", "source"),
+)  # fmt: skip
+
+ADVICE: tuple[Advice, ...] = (
+    Advice("S60", r"unable to open shared memory object .{1,200}No such file", "what one process had put into /dev/shm for another was gone: that process had ended, or cleaned up (the strategy file_system names files)", "torch.multiprocessing.set_sharing_strategy('file_descriptor') and a high ulimit -n; else pin_memory=False or persistent_workers=False. A worker that was killed has its own message above", "df -h /dev/shm; ulimit -n"),
+    Advice("S60", r"object store", "", "give the container more (docker run --shm-size=...), or Ray less: ray start --object-store-memory BYTES"),
+    Advice("S60 S74", "", command="df -h /dev/shm"),
+    Advice("S20", r"Free memory on device", "others hold memory of that GPU, or gpu_memory_utilization wants more than is free", "end what holds it (gpulaunch preflight HOST names it, gpulaunch clean-zombies HOST ends what an earlier run left), or a smaller gpu_memory_utilization", "nvidia-smi"),
+    Advice("S20", r"dispatched on the CPU or the disk", "the quantised model does not fit into what is free of the GPU's memory", "free the GPU (gpulaunch clean-zombies HOST ends what an earlier run left), fewer bits (load_in_4bit), or a smaller model; weights on the CPU make it many times slower", "nvidia-smi"),
+    Advice("S20", r"warming up sampler|\bmax_num_seqs\b", "vLLM lacks the room that it needs beside weights and cache", "a smaller max_num_seqs, or a smaller gpu_memory_utilization where that leaves the cache enough"),
+    Advice("S20", r"cumem_allocator|\bwake_up\b", "vLLM wakes up while something else holds the memory that it gave back when it slept",
+           "move the trainer's weights and optimizer to the CPU and call torch.cuda.empty_cache() before wake_up(), or a smaller gpu_memory_utilization", "nvidia-smi"),
+    Advice("S20", r"\bTPU\b|memory space hbm|_HBM\d", "the accelerator's memory (HBM) is full", "a smaller batch on each chip, or more chips in the mesh over which weights are sharded"),
+    Advice("S20", r"MPS backend", "", "a smaller batch or model, and end what else uses the Mac's memory, which the GPU shares; PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 may freeze the system"),
+    Advice("S20", r"[Nn]o (?:executable )?batch[ _]size", "not even a batch of one sample fits", "see who else holds the GPU (gpulaunch preflight HOST); then bfloat16 weights, adapters (LoRA), or shards (FSDP, ZeRO)"),
+    Advice("S20", r"\bResourceExhaustedError\b|tensorflow[./]", command="export TF_GPU_ALLOCATOR=cuda_malloc_async helps where memory is in pieces"),
+    Advice("S20", r"stream executor", command="nvidia-smi shows who holds that GPU: it had no room to start CUDA"),
+    Advice("S20", r"\bRESOURCE_EXHAUSTED\b|\bjaxlib\b", command="jax.checkpoint on the layers keeps less for the backward; donate_argnums of jit frees the state that a step replaces"),
+    Advice("S20", r"cache blocks|KV cache", "what vLLM may take of the GPU leaves no room for its cache beside the weights", "see what else is on that GPU (gpulaunch preflight HOST): a trainer in the same process, another server; then what vLLM may take, and what it is to hold"),
+    Advice("S20", r"cache blocks|KV cache", command="a larger gpu_memory_utilization (vLLM's share of the whole GPU, its weights included), a smaller max_model_len, or more GPUs (tensor_parallel_size)"),
+    Advice("S20", r"--mem-fraction", command="a larger --mem-fraction-static (SGLang's share of the GPU for weights and cache), or more GPUs (--tp)"),
+    Advice("S20", r"\bOut of GPU memory\b", command="CUDA.memory_status() shows what is held; CUDA.reclaim() behind GC.gc() gives it back"),
+    Advice("S77", r"slurmstepd|srun|StepId|OUT_OF_ME", "", "#SBATCH --mem=0 gives the job all of a host's memory (--mem-per-cpu counts by core); fewer DataLoader workers or ranks per host need less", "sacct -j JOB -o JobID,MaxRSS,ReqMem"),
+    Advice("S77", r"YARN|spark", "", "a larger spark.executor.memoryOverhead, which holds Python's memory, or fewer cores per executor"),
+    Advice("S77", r"\b[Rr]ay\b|raylet|tasks / actors|node running low on memory", "", "fewer tasks at a time on a host: @ray.remote(memory=BYTES), or more num_cpus for each; RAY_memory_usage_threshold only moves the limit"),
+    Advice("S77", r"OOMKilled|kubelet|kubectl|\bpods?\b", "", "raise resources.limits.memory of the pod (docker run --memory); files in /dev/shm count, too; fewer DataLoader workers need less"),
+    Advice("S21", r"java\.lang\.OutOfMemoryError", "a JVM reached the limit of its heap", "raise it: spark.driver.memory or spark.executor.memory, elsewhere -Xmx (JAVA_TOOL_OPTIONS=-Xmx16g)"),
+    Advice("S21", r"WinError 1455|error code: <1455>|paging file", command="let Windows manage the size of the paging file, on a disk with room; DataLoader(num_workers=0)"),
+    Advice("S22", r"[Gg]eneral_gemm|cublaslt?_gemm|cuBLAS GEMM|check_cublas_", "cuBLAS has no kernel for that product of TransformerEngine: of these sizes and types (fp8 wants multiples of 16), or for this GPU in the cuBLAS that is loaded",
+           "multiples of 16 in every size (batch x sequence, too), or that layer without fp8; a newer torch and TransformerEngine for a newer GPU", "python -m pip list | grep -i cublas"),
+    Advice("S22", r"fused_attn|transformer_engine", "cuDNN has no kernel for this attention of TransformerEngine (its sizes, mask, dtype and layout), or is older than TransformerEngine wants", "another attention: flash-attn, or that of PyTorch; a newer cuDNN takes more", "export NVTE_FUSED_ATTN=0"),
+    Advice("S22", r"cudnn_frontend|cuDNN Frontend", "cuDNN has no kernel for this operation (its sizes, dtype and mask) on this GPU, or another cuDNN is loaded than the one that it was built with", "another back end for that operation, or a newer cuDNN; print(torch.backends.cudnn.version()) shows which is loaded", "torch.backends.cuda.enable_cudnn_sdp(False) where attention asked for it; a newer cuDNN (nvidia-cudnn-cuNN) knows newer GPUs"),
+    Advice("S22", r"miopen|MIOpen|\bHIP(?:BLAS|FFT|SPARSE|SOLVER)_|rocblas", "a library of ROCm failed: it could not use its cache of kernels, memory ran out, or it lacks the kernel for this GPU",
+           "MIOPEN_USER_DB_PATH and MIOPEN_CUSTOM_CACHE_DIR on a local disk that this user may write, for each rank; then a smaller batch", "export AMD_SERIALIZE_KERNEL=3"),
+    Advice("S22", r"version incompatibility|VERSION_MISMATCH|SUBLIBRARY|Unable to load any of|(?:load|find) (?:cudnn|library libcudnn)", "another cuDNN is loaded than the one that torch brings, or a part of it is missing",
+           "let LD_LIBRARY_PATH name no CUDA libraries; else install torch again with what it requires (nvidia-cudnn)", "unset LD_LIBRARY_PATH"),
+    Advice("S22", r"CUSOLVER", "", "look for NaN and unscaled rows in the matrix of that line, use float64, or torch.backends.cuda.preferred_linalg_library('magma')"),
+    Advice("S22", r"Blas \w* ?(?:GEMM)?.{0,10}launch failed|cuDNN failed to initialize", "", "nvidia-smi shows who else holds that GPU; let TensorFlow take memory as it needs it", "export TF_FORCE_GPU_ALLOW_GROWTH=true"),
+    Advice("S22", r"\b[Xx][Ll][Aa]\b|/xla/|jax", command="export XLA_PYTHON_CLIENT_PREALLOCATE=false (JAX takes 75 % of a GPU at its start); nvidia-smi shows what else is on it"),
 )  # fmt: skip

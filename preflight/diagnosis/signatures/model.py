@@ -201,3 +201,19 @@ def _end_of_group(pattern: str, start: int) -> int:
         if depth == 0:
             return token.end()
     return len(pattern)
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What is said where the lines of a signature have some words; "" is the signature's own."""
+
+    codes: str
+    """Of one signature or several, with blanks between."""
+    words: str
+    """A pattern, in which ^ and $ are the ends of a line."""
+    cause: str = ""
+    fix: str = ""
+    command: str | None = None
+    """None: rows below may have one; "": none is right for these words."""
+    in_frames: bool = False
+    """Whether the words are looked for in the innermost frames (path:function), too."""

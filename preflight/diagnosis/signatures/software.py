@@ -1,6 +1,6 @@
 """Packages, renamed arguments, compilers."""
 
-from preflight.diagnosis.signatures.model import ROOT, Signature
+from preflight.diagnosis.signatures.model import ROOT, Advice, Signature
 
 # Keyword arguments that transformers, trl, peft, accelerate, datasets and Lightning renamed or took away.
 _GONE = (
@@ -94,4 +94,59 @@ ROWS: tuple[Signature, ...] = (
               r"not used by the HfArgumentParser|^ *(?:Unknown command line flag '|flag --\w+=.{1,200}: Flag --\w+ must )|\bconfig file at \S+ had unknown keys|\bUnknown flags? in XLA_FLAGS|Unsupported nproc_per_node value|: error: (?:unrecognized arguments|the following arguments are required|argument \S+: |ambiguous option|one of the arguments|invalid choice)|^\S{1,80}\.py: error: \S|^[Uu]nknown option:? -|^ERROR: (?:The function received no value for|Could not consume arg)|^\W{0,3}Error: (?:unrecognized arguments: |No such (?:option|command)|Missing (?:argument|option|command|parameter)|Invalid value for |Got unexpected extra argument|Option '?--?\S{1,60} requires an argument)|^(?:No such option: -|No such command '[^']{1,80}'\.?(?: |$)|Missing (?:argument|option) '[-A-Z\[][^']{0,80}'(?:\.|$)|Invalid value for '[-A-Z\[][^']{0,80}': )",
               "the command line, or the configuration, is not what the script takes",
               "change the argument that the message names: python SCRIPT --help shows what the script takes", "run"),
+)  # fmt: skip
+
+ADVICE: tuple[Advice, ...] = (
+    Advice("S104", r"Expected 88 from C header, got 96", "", "numpy below 2, or a newer build of the package that the traceback's last import names", "python -m pip install 'numpy<2'"),
+    Advice("S104", r"Expected 96 from C header|but this version of numpy is 0x(?!2)", "a package was built for a newer NumPy than the installed one", "a newer numpy, or an older build of the package that the traceback's last import names", "python -m pip install -U numpy"),
+    Advice("S104", r"multiarray failed to import", "", "numpy below 2, or a newer build of the package that the traceback's last import names", "python -m pip install 'numpy<2'"),
+    Advice("S104", r"[Nn]eeds NumPy", "", "the numpy that the message names, or a newer numba"),
+    Advice("S104", r"MKL_THREADING_LAYER", "MKL was to take Intel's threads, and GNU's OpenMP is already loaded", "set it for every rank, or import numpy before torch", "export MKL_THREADING_LAYER=GNU"),
+    Advice("S104", r"OMP: Error #15", "one process loaded OpenMP twice: from packages of pip and of conda, or of unlike builds", "packages of one source in a new environment (all of pip, or all of conda-forge); KMP_DUPLICATE_LIB_OK=TRUE lets it run, and may change results"),
+    Advice("S104", r"argument: 'Loader'", "PyYAML 6 takes yaml.load only with a Loader", "yaml.safe_load(FILE) in place of yaml.load(FILE); where a package calls it, a newer version of that"),
+    Advice("S104", r"module 'lib' has no", "pyOpenSSL is older than the installed cryptography", "upgrade the two together", "python -m pip install -U pyopenssl cryptography"),
+    Advice("S104", r"module 'pkgutil' has no", "pip or setuptools are older than Python 3.12", "upgrade them in this environment, or make a new one", "python -m pip install -U pip setuptools"),
+    Advice("S104", r"module '(?:collections|inspect|asyncio|fractions)' has no", "a package is older than this Python, whose standard library no longer has that name", "upgrade the package whose file the traceback ends in; else an older Python for this environment"),
+    Advice("S104", r"MatmulLtState", "", "upgrade the two together", "python -m pip install -U peft bitsandbytes"),
+    Advice("S104", r"UnsupportedClassVersion", "the Java that runs is older than the one that these classes were built for", "let JAVA_HOME name a newer one for every process: class file version 61 is Java 17, 65 is Java 21", "java -version"),
+    Advice("S104", r"require users to upgrade torch", "the installed transformers reads .bin and .pt files with torch 2.6 or newer alone (CVE-2025-32434), and this torch is older", "a newer torch; weights as safetensors need none, but optimizer.pt, scheduler.pt and rng_state.pth of a checkpoint do", "python -m pip install -U 'torch>=2.6' torchvision --index-url URL"),
+    Advice("S104", r"static TLS block", command="export LD_PRELOAD=FILE with the library of the message, or import its package before all others"),
+    Advice("S104", r"torchvision|custom C\+\+ ops", command="python -m pip install --force-reinstall torch torchvision --index-url URL"),
+    Advice("S128", r"[Rr]ecompil", "torch.compile compiled the same code anew too often: sizes, numbers or objects differ at each call", "torch._dynamo.mark_dynamic(x, DIM), or torch.compile(dynamic=True), for sizes that vary; pass a number that changes as a tensor", "export TORCH_LOGS=recompiles"),
+    Advice("S68", r"AttrsDescriptor|triton_key|BackendConfig", "the installed Triton is of another version than this torch wants", "install the triton that pip check names; packages that pull in another one come after", "python -m pip check"),
+    Advice("S68", r"module 'triton[\w.]*' has no attribute '", "the installed Triton is older or newer than the one that the kernel's package was written for", "the torch that this package names, with the Triton that comes with it; or a release of the package for this torch", "python -m pip check; python -m pip show torch triton"),
+    Advice("S68", r"working triton|TritonMissing", "torch.compile finds no Triton, or an older one than this torch wants", "install the version that torch names (python -m pip show torch), on Windows triton-windows; else train without torch.compile"),
+    Advice("S68", r"C\+\+\d\d or later compatible compiler is required", "the extension is built for an older C++ than this torch's headers take (C++20 since torch 2.14)", "a release of that package for this torch, or -std=c++20 where its setup.py says -std=c++17 (g++ 10 or newer); else an older torch", "grep -rn 'std=c++' setup.py; g++ --version"),
+    Advice("S68", r"unsupported GNU version|Microsoft Visual Studio version", "the C++ compiler is newer than this CUDA toolkit takes", "build with the newest that the message allows (CC=gcc-N CXX=g++-N, NVCC_PREPEND_FLAGS='-ccbin g++-N'), or with a newer toolkit", "ls /usr/bin/g++-*; nvcc --version"),
+    Advice("S68", r"fatal error: (?:cuda|cu|nccl|nv|thrust)\S*: No such", "the CUDA toolkit that builds is not whole: it lacks headers", "install the toolkit of torch's CUDA version with its libraries (of conda cuda-toolkit, not cuda-nvcc alone), and set CUDA_HOME", "nvcc --version; ls $CUDA_HOME/include"),
+    Advice("S68", r"libcuda\.so cannot found", "Triton does not find the driver's libcuda.so.1", "sudo ldconfig where the driver is installed; else TRITON_LIBCUDA_PATH=DIRECTORY (of WSL /usr/lib/wsl/lib)", "ldconfig -p | grep libcuda.so"),
+    Advice("S68", r"Python\.h: No such", command="sudo apt install python3-dev"),
+    Advice("S68", r"[Nn]inja is required|ninja not being installed|\bninja\b.{0,40}not found|No such file or directory: '\S*ninja'", command="python -m pip install ninja"),
+    Advice("S68", r"\bninja\b.{0,4000}non-zero|ninja: build stopped", command="rm -r ~/.cache/torch_extensions, then MAX_JOBS=1: the compiler's first error is above this message"),
+    Advice("S68", r"CUDA_HOME|No such file or directory: '\S*nvcc'|CUDA version|MissingCUDA", command="install the CUDA toolkit of torch's CUDA version, and set CUDA_HOME"),
+    Advice("S68", r"No such file or directory: '/(?!usr/bin/)\S{1,200}/(?:gcc|g\+\+|clang)", command="unset CC CXX, or let them name a compiler of this host (env: of the run config)"),
+    Advice("S68", r"C(?:\+\+)? compiler|CxxCompiler|No such file or directory: '\S*(?:gcc|g\+\+|clang)'|Compiler: \S+ is not found", command="sudo apt install g++"),
+    Advice("S68", r"^triton\.compiler\.errors\.CompilationError(?!(?s:.*)(?:_inductor|_dynamo))", command="correct the @triton.jit function, or take another version of its package: line and column count from its def, and the last line names the fault"),
+    Advice("S68", r"cannot find -lcuda\b", command="export LIBRARY_PATH=/usr/local/cuda/lib64/stubs"),
+    Advice("S68", r"Triton Error|_inductor|_dynamo|inductor|[Tt]riton", command="export TORCHDYNAMO_DISABLE=1"),
+    Advice("S65", "", command="unset PYTHONHOME PYTHONPATH"),
+    Advice("S91", r"requires Accelerate", "transformers loads quantised weights with accelerate, which is missing or too old", "", "python -m pip install -U accelerate"),
+    Advice("S91", r"", command="python -m pip install -U bitsandbytes"),
+    Advice("S89", r"module '(?:numpy|np)' has no attribute '(?:float|int|bool|object|str|complex)'", "NumPy 1.24 took its aliases of Python's own types away", "float, int and bool in place of np.float, np.int and np.bool; where the traceback ends in a package, a newer version of that"),
+    Advice("S89", r"'PIL\.Image' has no attribute", "Pillow 10 took that name away", "Image.LANCZOS in place of Image.ANTIALIAS; where the traceback ends in a package, a newer version of that", "python -m pip install 'pillow<10'"),
+    Advice("S89", r"No module named '_(?:lzma|bz2|ctypes|sqlite3|ssl|hashlib|tkinter|curses|readline)'", "this Python was built without that part of its standard library, which pip cannot add",
+           "take another Python for the environment (the distribution's, conda's, uv's), or install the library's -dev package and build it again"),
+    Advice("S89", r"\blib(?:GL|SM|Xext|Xrender|gthread-2\.0)\.so[.\d]*: cannot open", "the OpenCV with windows is installed, and this host or image has no graphics libraries",
+           "take the build without windows; or sudo apt install libgl1 libglib2.0-0", "python -m pip uninstall -y opencv-python && python -m pip install opencv-python-headless"),
+    Advice("S89", r"DLL load failed", "Windows cannot load a library of that module, or one that it needs", "Microsoft's Visual C++ Redistributable, then that package again, in a build for this Python and torch"),
+    Advice("S89", r"\b[Bb]ackends?\b.{0,30}(?:handle uri|available)", "torchaudio has no reader for that file: none is installed, or none for its format", "soundfile for WAV and FLAC, torchcodec and ffmpeg for MP3", "python -m pip install soundfile"),
+    Advice("S108", r"Could not convert .{1,400} tried to convert|changed from \w+ to \w+", "a column of the data holds values of two types", "make them of one type in the file, or name it: load_dataset(..., features=Features(...))"),
+    Advice("S108", r"Error tokenizing data", command="read_csv(..., on_bad_lines='warn') names the lines with more fields than the first: another sep=, or an open quote"),
+    Advice("S108", "", command="find DIR -type f -size 0 lists empty files"),
+    Advice("S98", r"XLA_FLAGS", command="take that flag out of XLA_FLAGS (env: of the run config): the installed jaxlib does not know it"),
+    Advice("S98", r"\b(?:hydra|omegaconf)\.errors\.|in struct|Missing key |unknown key in a struct|Could not override|You must specify|Primary config", command="python SCRIPT --cfg job shows the config; KEY=VALUE sets a key of it, +KEY=VALUE adds one"),
+    Advice("S98", r"error: .{0,80}--local[-_]rank", command='read LOCAL_RANK from the environment, or add_argument("--local-rank", "--local_rank", type=int)'),
+    Advice("S98", r"(?:torchrun|\b(?:run|launch)\.py): error: unrecognized arguments: (?:.{0,80} )?--(?:nproc-per|node-rank|rdzv-|master-|max-restarts|monitor-interval|start-method|log-dir|no-python|run-path)", command="write its - as _ (--nproc_per_node), which every torchrun takes: torch before 2.0 knows no other"),
+    Advice("S98", r"(?<!launch)\.py: error: unrecognized arguments: .{0,80}(?:torch\.distributed|--(?:nproc|nnodes|node|rdzv|master|use|standalone|num_(?:processes|machines)|main_process|multi_gpu)[\w-]*)\b", command="the launcher's options belong before the script: torchrun --nproc_per_node N SCRIPT ARGUMENTS"),
+    Advice("S00", r"Weight update group already initialized", command="restart trl vllm-serve: it keeps the group of a client that crashed"),
 )  # fmt: skip
