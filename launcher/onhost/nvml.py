@@ -1,6 +1,6 @@
 """NVML by a few functions of its stable ABI, queried in a thread that is abandoned when a driver hangs.
 
-The agent carries pynvml, which is 200 KB of source to compile at each start; the gauge is in every run
+The agent carries parts of pynvml, 50 kB of source to compile at each start; the gauge is in every run
 directory, starts beside the ranks, and needs nine calls. The monitor needs three more. Standard library,
 Python >= 3.9.
 """

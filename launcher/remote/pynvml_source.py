@@ -1,9 +1,10 @@
-"""What travels of nvidia-ml-py's one module: the parts that the agent can reach, a fifth of its text.
+"""What travels of nvidia-ml-py's one module: the parts that the agent can reach, a seventh of its text.
 
 A host with GPUs compiles what it gets, and nothing else of its answer waits as long: the whole module takes
 ten times as long as these parts. Every host gets them, with GPUs or without.
 """
 
+import ast
 import zlib
 from collections.abc import Iterable
 from functools import cache
@@ -31,15 +32,18 @@ def pack_pynvml() -> bytes:
     found = Path(spec.origin)
     beside = found if found.name == "pynvml.py" else found.parent.with_name("pynvml.py")
     try:  # the old `pynvml` package, where it is installed too, hides the module that lies beside it
-        text = beside.read_text(encoding="utf-8")
-    except OSError:
+        text = beside.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError):
         return b""
     words = {word for path in _USERS.glob("*.py") for word in _WORD.findall(path.read_text(encoding="utf-8"))}
     return zlib.compress(trim_module(text, words).encode())
 
 
 def trim_module(text: str, words: Iterable[str]) -> str:
-    """Return a module without the parts that neither `words` nor what is left of it name."""
+    """Return a module without the parts that neither `words` nor what is left of it name.
+
+    Of a module whose parts are written in another way, all of it: what is left would not compile.
+    """
     spans: dict[str, list[tuple[int, int]]] = {}
     kept, end = [], 0
     for part in _PART.finditer(text):
@@ -57,4 +61,9 @@ def trim_module(text: str, words: Iterable[str]) -> str:
         looked_at = len(kept)
         reached.update(_WORD.findall(new))
         kept += [span for name in reached & spans.keys() for span in spans.pop(name)]
-    return "".join([text[start:end] for start, end in sorted(kept)])
+    left = "".join([text[start:end] for start, end in sorted(kept)])
+    try:
+        compile(left, "pynvml.py", "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return text
+    return left

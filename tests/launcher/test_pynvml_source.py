@@ -6,6 +6,7 @@ import re
 import sys
 import zlib
 from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import CodeType, ModuleType
 
@@ -58,7 +59,26 @@ def test_all_that_the_agent_names_travels_and_all_that_this_names(monkeypatch: p
         ("def f():\n  '''Says\ndef more.\n  '''\n",) * 2,
         ('def f():\n  """Says."""\n  """And\n  more."""\nused = 1\n', "used = 1\n"),
         ("def f(): pass", "def f(): pass"),  # no line end: left as it is
+        ("def f(\n    a,\n):\n    return a\nused = 1\n",) * 2,  # its end is at the left margin: all of it
+        ("@deco(\n  1)\ndef f():\n  pass\n",) * 2,
     ],
 )
 def test_parts_that_nothing_names_are_left_out(text: str, left: str) -> None:
     assert trim_module(text, {"used"}) == left
+
+
+@pytest.mark.parametrize(
+    ("data", "sent"),
+    [(b"A = 1\xe9\n", ""), (b"\xef\xbb\xbfA = [1]\r\n", "A = [1]\n"), (None, "")],
+    ids=["latin-1", "byte order mark", "no file"],
+)
+def test_a_module_that_cannot_be_read_leaves_the_gpus_to_nvidia_smi(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, data: bytes | None, sent: str
+) -> None:
+    place = tmp_path / "pynvml.py"
+    if data is not None:
+        place.write_bytes(data)
+    spec = ModuleSpec("pynvml", None, origin=str(place))
+    monkeypatch.setattr("launcher.remote.pynvml_source.find_spec", lambda _: spec)
+    packed = pack_pynvml.__wrapped__()
+    assert (zlib.decompress(packed).decode() if packed else "") == sent
