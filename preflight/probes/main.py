@@ -9,7 +9,7 @@ The contract with its sender (`launcher.remote.agent`):
 
 * The text is executed with `__name__ == "__main__"`.
 * stdin then holds exactly: one line of JSON `{"request_len": N, "pynvml_len": M}` and a newline, N bytes of
-  request as UTF-8 JSON, M bytes of zlib-compressed source, parts of pynvml.py (M = 0: none, nvidia-smi is asked).
+  request as UTF-8 JSON, M bytes of zlib-compressed source of pynvml.py (M = 0: none, nvidia-smi is asked).
   Nothing after that is read; stdin need not be closed. With `"stay_s": S` in the line, the agent waits S
   seconds after its answer for `<length>\n` and as many bytes of a zlib-compressed program, and runs it as a
   script with what then follows on stdin; the end of stdin ends it sooner.

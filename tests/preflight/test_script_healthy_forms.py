@@ -386,9 +386,94 @@ for name in list(weights):
     weights[name] = weights[name].detach().to("cpu")
 torch.save(weights, "last.pt") if dist.get_rank() == 0 else None
 """,
+    "what all ranks' features show beside the loss of the own, for the log": DDP
+    + """
+def gather(features):
+    parts = [torch.zeros_like(features) for _ in range(dist.get_world_size())]
+    dist.all_gather(parts, features)
+    return torch.cat(parts)
+criterion = torch.nn.CrossEntropyLoss()
+def train(loader):
+    for x in loader:
+        a, b = net(x.cuda()), net(-x.cuda())
+        loss = criterion(a @ b.t(), torch.arange(len(a), device="cuda"))
+        loss.backward()
+        opt.step()
+        opt.zero_grad()
+        firsts = gather(a.detach())
+        seconds = gather(b.detach())
+        recall = (firsts @ seconds.t()).argmax(1)
+        of_all = criterion(firsts, seconds)
+        print(recall, of_all.item())
+train(DataLoader(range(64), sampler=DistributedSampler(range(64))))
+""",
+    "frozen parts and others that FSDP wraps apart": """
+import torch, torch.distributed as dist
+from torch import nn
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+def wrap(part):
+    return FSDP(part)
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(8, 8)
+        self.head = nn.Linear(8, 2)
+        self.body.requires_grad_(False)
+        self.body = wrap(self.body)
+        self.head = wrap(self.head)
+    def forward(self, x):
+        return self.head(self.body(x))
+dist.init_process_group("nccl")
+net = wrap(Net().cuda())
+net(torch.ones(2, 8)).sum().backward()
+""",
+    "frozen layers of a list that FSDP wraps one by one": """
+import torch, torch.distributed as dist
+from torch import nn
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.ModuleList(nn.Linear(8, 8) for _ in range(4))
+        self.head = nn.Linear(8, 2)
+        self.body.requires_grad_(False)
+        for number in range(4):
+            self.body[number] = FSDP(self.body[number])
+    def forward(self, x):
+        for layer in self.body:
+            x = layer(x)
+        return self.head(x)
+dist.init_process_group("nccl")
+net = FSDP(Net().cuda())
+net(torch.ones(2, 8)).sum().backward()
+""",
+    **{
+        f"an encoder that has no pooler: {made}": f"""
+import torch
+from accelerate import Accelerator
+from transformers import AutoModel, Wav2Vec2BertModel
+class Tagger(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder = {made}
+        self.head = torch.nn.Linear(768, 2)
+    def forward(self, ids):
+        return self.head(self.encoder(ids).last_hidden_state)
+accelerator = Accelerator()
+net = Tagger()
+opt = torch.optim.AdamW(net.parameters())
+net, opt = accelerator.prepare(net, opt)
+accelerator.backward(net(torch.ones(2, 4).long()).sum())
+opt.step()
+"""
+        for made in (
+            "Wav2Vec2BertModel.from_pretrained('facebook/w2v-bert-2.0')",
+            "AutoModel.from_pretrained('YituTech/conv-bert-base')",
+        )
+    },
 }
 _WORDS = {"P118", "P139", "R404", "R402", "D210", "R401", "R405", "R403", "R406", "C501", "C503", "D201"}
-_WORDS |= {"P135", "D206", "D207", "V305", "P101", "P102"}
+_WORDS |= {"P135", "D206", "D207", "V305", "P101", "P102", "R418", "R419", "R420", "R421"}
 
 
 @pytest.mark.parametrize("name", HEALTHY)

@@ -10,11 +10,14 @@ from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.libraries.casts import list_parts
 from preflight.script.libraries.distributed import FLAT
 from preflight.script.rules.registry import Level, RuleHit, rule
-from preflight.script.values import Const
-from preflight.script.values.constants import FALSE, NONE
+from preflight.script.values import Const, Ref
+from preflight.script.values.constants import FALSE, NONE, TRUE
 from preflight.script.values.operations import as_bool
 
-_CHOOSES = re.compile(r"auto_wrap_policy|ignored_(?:modules|states)")
+_CHOOSES = re.compile(
+    r"auto_wrap_policy|ignored_(?:modules|states)|enable_wrap"
+    r"|(?s:\b(?:FSDP|FullyShardedDataParallel)\(.+\b(?:FSDP|FullyShardedDataParallel)\()"  # parts apart
+)
 _MESSAGE = "FSDP flattens the parameters of this model together, and some of them are frozen"
 
 
@@ -47,8 +50,11 @@ def frozen_parts_flattened(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
 
 
 def _is_partly_frozen(it: Interpreter, model: int) -> bool:
-    """Whether some weights of a model are frozen and others are not."""
-    things = [thing for number in list_parts(it, model) if (thing := it.thing(number)) is not None]
+    """Whether some weights of a model are frozen and others are not, without parts that are wrapped apart."""
+    parts = list_parts(it, model)
+    wrapped = [part for part in parts[1:] if it.attr(Ref(part), "sharded") == TRUE]
+    apart = {inner for part in wrapped for inner in list_parts(it, part)}
+    things = [thing for part in parts if part not in apart and (thing := it.thing(part)) is not None]
     if any(thing.get("adapters", NONE) != NONE for thing in things):
         return True
     frozen = {thing.get("trainable") == Const("none") for thing in things if thing.get("trainable") != NONE}

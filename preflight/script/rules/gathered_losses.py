@@ -1,7 +1,7 @@
 """Rule R421: a loss of what all_gather() gave, which has no gradients."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from preflight import regex as re
@@ -10,7 +10,7 @@ from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.rules.graph_syntax import BACKWARDS, LOSSES
 from preflight.script.rules.registry import Level, RuleHit, rule
-from preflight.script.syntax_trees import ByKind
+from preflight.script.syntax_trees import ByKind, walk
 
 _GATHERS = frozenset({"all_gather", "all_gather_into_tensor", "all_gather_single"})
 _GIVES = frozenset({*_GATHERS, "gather", "gather_for_metrics"})
@@ -23,21 +23,19 @@ _WITH_GRADIENTS = re.compile(
 )
 _KEEPS = frozenset(
     {
-        *(
-            "cat",
-            "concat",
-            "stack",
-            "vstack",
-            "normalize",
-            "flatten",
-            "view",
-            "reshape",
-            "contiguous",
-            "to",
-            "float",
-        )
+        "cat",
+        "concat",
+        "stack",
+        "vstack",
+        "normalize",
+        "flatten",
+        "view",
+        "reshape",
+        "contiguous",
+        "to",
+        "float",
     }
-    | {*("t", "transpose", "permute", "unsqueeze", "squeeze", "cuda", "half", "list", "tuple")}
+    | {"t", "transpose", "permute", "unsqueeze", "squeeze", "cuda", "half", "list", "tuple"}
 )
 """Calls that give what they get in another shape."""
 
@@ -85,11 +83,14 @@ def _gives_gathered(kinds: ByKind) -> bool:
 def _losses_of(nodes: list[ast.AST], makers: set[str], name: str) -> Iterator[ast.expr]:
     """Yield where a function that trains makes a product or loss of gathered tensors alone."""
     calls = [node for node in nodes if isinstance(node, ast.Call)]
-    trains = any(getattr(node.func, "attr", "") in BACKWARDS for node in calls)
-    if _TEST.search(name) or not (trains or _OF_LOSS.search(name)):
+    ends = [node for node in calls if getattr(node.func, "attr", "") in BACKWARDS]
+    if _TEST.search(name) or not (ends or _OF_LOSS.search(name)):
         return
     gathered = _follow(nodes, makers)
-    for node in nodes if gathered else ():
+    if not gathered:
+        return
+    trained = _list_led_to(nodes, ends or [node for node in nodes if isinstance(node, ast.Return)])
+    for node in trained:
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
             left, right = node.left, node.right
             if isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mult):
@@ -102,14 +103,35 @@ def _losses_of(nodes: list[ast.AST], makers: set[str], name: str) -> Iterator[as
         if _is_of(left, gathered, makers) and _is_of(right, gathered, makers):
             yield node
             return
-    for node in calls if gathered and trains else ():
+    for node in trained if ends else ():
         if (
-            _LOSS.search(_name(node.func))
+            isinstance(node, ast.Call)
+            and _LOSS.search(_name(node.func))
             and node.args
             and all(_is_of(part, gathered, makers) for part in node.args)
         ):
             yield node
             return
+
+
+def _list_led_to(nodes: list[ast.AST], ends: Sequence[ast.AST]) -> list[ast.AST]:
+    """Return the parts of what a function computes on its way to some ends: not what it only logs."""
+    waiting, names = [part for end in ends for part in walk(end)], set[str]()
+    assigned = [node for node in nodes if isinstance(node, (ast.Assign, ast.AugAssign))]
+    found = list[ast.AST]()
+    while waiting:
+        found += waiting
+        names |= {part.id for part in waiting if isinstance(part, ast.Name)}
+        led = [node for node in assigned if not names.isdisjoint(_list_targets(node))]
+        assigned = [node for node in assigned if node not in led]
+        waiting = [part for node in led for part in walk(node.value)]
+    return found
+
+
+def _list_targets(node: ast.Assign | ast.AugAssign) -> Iterator[str]:
+    """Yield the names to which a statement gives a value, or a part of one."""
+    for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+        yield from (part.id for part in walk(target) if isinstance(part, ast.Name))
 
 
 def _name(node: ast.expr) -> str:

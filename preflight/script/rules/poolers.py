@@ -7,15 +7,15 @@ from preflight import regex as re
 from preflight.script.syntax_trees import walk
 
 _POOLED = re.compile(
-    r"^(?:TF)?(?:Bert|Roberta|XLMRoberta|Camembert|Albert|Longformer|BigBird|ViT|Deit|DeiT|Wav2Vec2Bert|LayoutLM"
-    r"|LayoutLMv2|MPNet|Ernie|Nezha|Data2VecText)Model$"
+    r"^(?:Bert|Roberta|XLMRoberta|Camembert|Albert|Longformer|BigBird|ViT|DeiT|MPNet|Ernie|Nezha|Data2VecText)Model$"
 )
+"""Those that take add_pooling_layer=False."""
 _OF_POOLED = re.compile(
     r"(?:^|[/_-])(?:bert|roberta|xlm-roberta|camembert|chinese-(?:bert|roberta)|biobert|scibert|legal-bert|finbert"
     r"|codebert|graphcodebert|PubMedBERT|BiomedNLP|albert|mpnet)(?:[-_]|$)",
     re.IGNORECASE,
 )
-_OTHERS = re.compile(r"distil|deberta|electra|modernbert|mobilebert|convbert", re.IGNORECASE)
+_OTHERS = re.compile(r"distil|deberta|electra|(?:modern|mobile|conv|squeeze|nomic|jina)-?bert", re.IGNORECASE)
 _HIDDEN = frozenset({"last_hidden_state", "hidden_states", "attentions"})
 
 
