@@ -407,6 +407,14 @@ def train(loader):
         print(recall, of_all.item())
 train(DataLoader(range(64), sampler=DistributedSampler(range(64))))
 """,
+    "a name of rank 0 behind the question for the rank, in one condition": DDP
+    + """
+if dist.get_rank() == 0:
+    files = os.listdir("out")
+dist.barrier()
+if dist.get_rank() == 0 and files:
+    print(files)
+""",
     "frozen parts and others that FSDP wraps apart": """
 import torch, torch.distributed as dist
 from torch import nn

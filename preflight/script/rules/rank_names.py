@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from preflight import regex as re
 from preflight.facts.script import CodeLocation
-from preflight.script.interpreter.branch_conditions import MAYBE, OF_SOME, RANK_0, UNCALLED
+from preflight.script.interpreter.branch_conditions import MAYBE, OF_SOME, RANK_0, UNCALLED, asks_rank
 from preflight.script.interpreter.contexts import SUPPRESS
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
@@ -102,6 +102,8 @@ def _tests_around(it: Interpreter, place: CodeLocation) -> Iterator[ast.expr]:
 
 def _says_nothing_of_ranks(test: ast.expr, name: str) -> bool:
     """Whether a condition counts, as `step % 100 == 0` does, and so holds on all ranks alike."""
+    if asks_rank(test):  # `rank == 0 and files`
+        return False
     parts = walk(test)
     counts = (isinstance(part, (ast.Compare, ast.BinOp)) for part in parts)
     return any(counts) and name not in (
