@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from preflight.facts.script import CodeLocation, ParserArgument, ScriptParser
 from preflight.script.declared_arguments import KINDS, Unproven
-from preflight.script.syntax_trees import walk
+from preflight.script.syntax_trees import unparse, walk
 
 _OF_HYDRA = {
     "store_true": "--help/-h --hydra-help --version --resolve --run/-r --multirun/-m --shell-completion/-sc",
@@ -63,7 +63,7 @@ class OtherParsers:
         return ScriptParser(place, tuple(found), add_help=False, by="hydra.main")
 
     def _resolve(self, node: ast.expr) -> str:
-        name, _, rest = ast.unparse(node.func if isinstance(node, ast.Call) else node).partition(".")
+        name, _, rest = unparse(node.func if isinstance(node, ast.Call) else node).partition(".")
         return ".".join(filter(None, (self._modules.get(name), rest)))
 
     def _place(self, node: ast.AST) -> CodeLocation:
@@ -88,10 +88,10 @@ class OtherParsers:
     def _list_fields(self, owner: _Defined) -> _Fields:
         """Return the parameters of a plain function, or the fields of a dataclass. Raises Unproven."""
         if isinstance(owner, ast.ClassDef):
-            if owner.bases or not any("dataclass" in ast.unparse(item) for item in owner.decorator_list):
+            if owner.bases or not any("dataclass" in unparse(item) for item in owner.decorator_list):
                 raise Unproven
             fields = [item for item in owner.body if isinstance(item, ast.AnnAssign)]
-            return [(item, ast.unparse(item.target), item.annotation, item.value) for item in fields]
+            return [(item, unparse(item.target), item.annotation, item.value) for item in fields]
         spec = owner.args
         if owner.decorator_list or spec.vararg or spec.kwarg or spec.posonlyargs:
             raise Unproven
@@ -119,9 +119,9 @@ def _make_of_tyro(
             if all(isinstance(item, str) for item in choices):
                 return ParserArgument(place, (name,), "store", "str", None, choices, required)  # type: ignore[arg-type]
         case ast.Subscript(ast.Name("Optional"), inner) | ast.BinOp(inner, ast.BitOr(), ast.Constant(None)):
-            if ast.unparse(inner) in KINDS | _TEXTS | {"bool"}:
+            if unparse(inner) in KINDS | _TEXTS | {"bool"}:
                 return ParserArgument(place, (name,), required=required)
-        case ast.Name() | ast.Attribute() if ast.unparse(annotation) in KINDS | _TEXTS:
-            kind = ast.unparse(annotation)
+        case ast.Name() | ast.Attribute() if unparse(annotation) in KINDS | _TEXTS:
+            kind = unparse(annotation)
             return ParserArgument(place, (name,), "store", kind if kind in KINDS else "", required=required)
     raise Unproven

@@ -16,7 +16,7 @@ from preflight.facts.script import CodeLocation, ParserArgument, ScriptParser
 from preflight.script import parser_syntax
 from preflight.script.declared_arguments import KINDS, Built, Group, Unproven, read_argument
 from preflight.script.other_parsers import OtherParsers, find_modules
-from preflight.script.syntax_trees import Parser, walk
+from preflight.script.syntax_trees import Parser, unparse, walk
 
 _MAX_STEPS = 5000
 _NODES_PER_STEP = 100
@@ -270,7 +270,7 @@ class _Reader:
         if isinstance(owner, Built | Group) and isinstance(func, ast.Attribute):
             return self._method(owner, func.attr, node, names)
         parts = [*node.args, *(item.value for item in node.keywords)]
-        if isinstance(func, ast.Attribute) and ast.unparse(func) == "deepspeed.add_config_arguments":
+        if isinstance(func, ast.Attribute) and unparse(func) == "deepspeed.add_config_arguments":
             return self._add_of_deepspeed(node, names)
         reached = [self._value(item, names) for item in parts]
         self._escape([] if parser_syntax.get_last_name(func) in parser_syntax.HARMLESS else reached)

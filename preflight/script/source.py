@@ -80,6 +80,7 @@ class Sources:
         self._imported: dict[tuple[str, int, str, str], Source | None] = {}
         self._problems: list[str] = []
         self._left = 0  # modules beyond the limit
+        self._mentions: dict[re.Pattern[str], tuple[int, bool]] = {}  # with how many files were read by then
         self.magics: list[CodeLocation] = []  # lines of a notebook, which Python does not read
 
     @property
@@ -115,7 +116,11 @@ class Sources:
 
     def mention(self, pattern: re.Pattern[str]) -> bool:
         """Whether any file that was read has what a pattern looks for."""
-        return any(self.is_in_code(pattern, source) for source in self.files())
+        count, known = self._mentions.get(pattern, (0, False))
+        if not known and count < len(self._read):
+            known = any(self.is_in_code(pattern, source) for source in self.files())
+            self._mentions[pattern] = len(self._read), known
+        return known
 
     def is_in_code(self, pattern: re.Pattern[str], source: Source) -> bool:
         """Whether a file has what a pattern looks for, elsewhere than in comments and free-standing texts."""

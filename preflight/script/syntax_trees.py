@@ -20,6 +20,7 @@ _PARTS = {
 }
 """The fields of each kind of node that may hold others."""
 _MIXED = frozenset({"keys", "kw_defaults", "names", "kwd_attrs"})  # fields that hold None or words too
+_TEXT = "gpulaunch_text"  # where a node keeps how it is written
 _BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
 """The fields of statements, handlers and cases that hold statements."""
 
@@ -138,6 +139,20 @@ class Parser:
         if (text, what) not in self._made:
             self._made[text, what] = what(text)
         return cast("T", self._made[text, what])
+
+
+def unparse(node: ast.AST) -> str:
+    """Return a piece of syntax as text, as `ast.unparse` does, written out once for all who ask."""
+    if type(node) is ast.Name:
+        return node.id
+    of_node = node.__dict__
+    if _TEXT not in of_node:
+        if isinstance(node, ast.Attribute) and isinstance(node.value, (ast.Name, ast.Attribute)):
+            of_node[_TEXT] = f"{unparse(node.value)}.{node.attr}"
+        else:
+            of_node[_TEXT] = ast.unparse(node)
+    text: str = of_node[_TEXT]
+    return text
 
 
 def walk(tree: ast.AST) -> list[ast.AST]:

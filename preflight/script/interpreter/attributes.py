@@ -12,6 +12,7 @@ from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
 from preflight.script.interpreter.rank_values import map_alternatives
 from preflight.script.library_names import MODULE_API
+from preflight.script.syntax_trees import unparse
 from preflight.script.values import (
     Class,
     Const,
@@ -158,7 +159,7 @@ def _thing_attribute(it: Interpreter, owner: Ref, name: str, node: ast.AST) -> V
         return UNKNOWN
     of_wrapper = (owner.shared or "prepared" in thing.attrs) and name not in MODULE_API
     if of_wrapper and isinstance(node, ast.Attribute):
-        values = {"owner": Const(ast.unparse(node.value)), "shared": Const(owner.shared)}
+        values = {"owner": Const(unparse(node.value)), "shared": Const(owner.shared)}
         it.emit(ScriptEvent("wrapper attribute", it.place(node), owner.id, None, name, values))
     if name in MODEL_FACTS and rename_attribute(name) in thing.attrs:
         return thing.attrs[rename_attribute(name)]

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Sequence
 
 from preflight import regex as re
-from preflight.script.syntax_trees import walk
+from preflight.script.syntax_trees import unparse, walk
 
 RANK_0 = "rank 0"
 OTHER_RANKS = "all ranks but 0"
@@ -124,7 +124,7 @@ def find_branch_places(test: ast.expr) -> tuple[str, str]:
     if not _OF_PLACES.search(_names(test)):
         return "", ""
     parts = test.values if isinstance(test, ast.BoolOp) else [test]
-    places = [_places(ast.unparse(part)) for part in parts]
+    places = [_places(unparse(part)) for part in parts]
     one, other = (next((item for item in items if item), "") for items in zip(*places, strict=True))
     if len(parts) == 1:
         return one, other

@@ -20,6 +20,7 @@ from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.operators import is_same
 from preflight.script.interpreter.rank_names import note_names_of_rank_0
 from preflight.script.interpreter.state import Meet, State, merge_states
+from preflight.script.syntax_trees import unparse
 from preflight.script.values import Const, OneOf, RankValue, Ref, Value
 from preflight.script.values.constants import NONE, UNKNOWN
 from preflight.script.values.operations import as_bool, join, list_values, may_be_rank
@@ -264,7 +265,7 @@ def enter_branch(it: Interpreter, test: ast.expr, *, holds: bool) -> None:
     if not it.state.scaled:
         return
     inner, given = _subject(test)
-    scaled_if = it.scaled_if.get(ast.unparse(inner)) if it.scaled_if else None
+    scaled_if = it.scaled_if.get(unparse(inner)) if it.scaled_if else None
     if scaled_if is None and isinstance(inner, (ast.Name, ast.Attribute)):
         values = list_values(it.evaluate(inner))
         if any(isinstance(item, Ref) and it.kind(item) == "scaler" for item in values):
@@ -277,7 +278,7 @@ def leave_branches(it: Interpreter, test: ast.expr, taken: State, other: State) 
     """Note of a condition in which of its branches the loss was scaled."""
     if taken.scaled is not other.scaled and not (taken.dead or other.dead):
         inner, given = _subject(test)
-        it.scaled_if[ast.unparse(inner)] = taken.scaled is given
+        it.scaled_if[unparse(inner)] = taken.scaled is given
 
 
 def _subject(test: ast.expr) -> tuple[ast.expr, bool]:

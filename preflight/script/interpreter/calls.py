@@ -21,6 +21,7 @@ from preflight.script.interpreter.call_cache import SAME, is_plain
 from preflight.script.interpreter.events import THROUGH, Call, FuncInfo, Loop
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.state import WaysOut
+from preflight.script.syntax_trees import unparse
 from preflight.script.values import (
     Class,
     Dtype,
@@ -198,7 +199,7 @@ def read_arguments(it: Interpreter, node: ast.Call, *, passes: bool = False) -> 
 
 
 def _is_argv(node: ast.expr) -> bool:
-    return ast.unparse(node.value if isinstance(node, ast.Subscript) else node) == "sys.argv"
+    return unparse(node.value if isinstance(node, ast.Subscript) else node) == "sys.argv"
 
 
 def _spread(
@@ -380,5 +381,5 @@ _INVOKE: dict[type[Any], Callable[[Interpreter, Any, Call], Value]] = {
     Class: lambda it, cls, seen: classes.instantiate(it, cls, seen),  # noqa: PLW0108 - not whole yet
     Ref: _call_object,
     Unknown: _invoke_unknown,
-    Dtype: lambda _it, _dtype, seen: ON_CPU if _OF_CPU.fullmatch(ast.unparse(seen.node.func)) else UNKNOWN,
+    Dtype: lambda _it, _dtype, seen: ON_CPU if _OF_CPU.fullmatch(unparse(seen.node.func)) else UNKNOWN,
 }

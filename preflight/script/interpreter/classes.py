@@ -6,6 +6,7 @@ from dataclasses import replace
 from preflight.script.interpreter import calls, switches
 from preflight.script.interpreter.events import Call, ClassInfo
 from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
+from preflight.script.syntax_trees import unparse
 from preflight.script.values import Class, Const, ExternalName, Func, Ref, Seq, Value
 from preflight.script.values.constants import NONE, UNKNOWN
 from preflight.script.values.heap import HeapObject
@@ -154,10 +155,10 @@ def _keeps_entries(it: Interpreter, name: str, value: Value) -> bool:
     if not isinstance(value, Func) or name in _OF_ENTRIES:
         return True
     node = it.functions[value.key].node
-    if any(ast.unparse(each) in _OF_CLASS for each in getattr(node, "decorator_list", ())):
+    if any(unparse(each) in _OF_CLASS for each in getattr(node, "decorator_list", ())):
         return True
     body = getattr(node, "body", ())
-    return name == "__init__" and all(ast.unparse(each).startswith(_MADE_OF_ENTRIES) for each in body)
+    return name == "__init__" and all(unparse(each).startswith(_MADE_OF_ENTRIES) for each in body)
 
 
 def _enum_member(it: Interpreter, cls: Class, value: Value) -> Value:

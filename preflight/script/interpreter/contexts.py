@@ -7,6 +7,7 @@ from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import BY_RANK, RANK_0
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.syntax_trees import unparse
 from preflight.script.values import Device, ExternalName, Func, Ref, Value
 from preflight.script.values.constants import UNKNOWN
 from preflight.script.values.operations import as_text, list_values
@@ -19,7 +20,7 @@ def list_context_kinds(it: Interpreter, node: ast.expr, value: Value) -> tuple[s
     if _FIRST.search(name):
         return (BY_RANK,)
     if _is_file_lock(it, called):
-        return (BY_RANK,) if "rank" in ast.unparse(node) else (BY_RANK, LOCKED)
+        return (BY_RANK,) if "rank" in unparse(node) else (BY_RANK, LOCKED)
     if isinstance(value, Ref):
         return (it.kind(value),)
     if isinstance(value, Device) and value.of_rank:
@@ -38,7 +39,7 @@ def _is_file_lock(it: Interpreter, called: ast.expr) -> bool:
     lines = it.source.lines[called.lineno - 1 : called.end_lineno]
     if not any("lock" in line.lower() for line in lines):
         return False
-    name = ast.unparse(called)
+    name = unparse(called)
     made = re.search(rf"\b{re.escape(name)} *=([^\n]*)\(", it.source.text) if name.endswith("lock") else None
     return any(_FILE_LOCK.search(words) for words in (name, made[1] if made else ""))
 

@@ -13,6 +13,7 @@ from preflight.facts.script import CodeLocation
 from preflight.script.bounds import MAX_TEXT
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.rank_values import answer_by_rank, note_choice
+from preflight.script.syntax_trees import unparse
 from preflight.script.values import (
     Class,
     Const,
@@ -90,7 +91,7 @@ def apply_binary(it: Interpreter, node: ast.BinOp) -> Value:
         text = left.value if isinstance(left, Const) else None
         if isinstance(text, str):
             return Device("cuda", of_rank=True, is_text=True) if text.startswith("cuda:") else RankValue()
-        of_node = isinstance(node.op, ast.Mod) and _GPUS.search(ast.unparse(node.right))
+        of_node = isinstance(node.op, ast.Mod) and _GPUS.search(unparse(node.right))
         return RankValue(of=OF_NODE if of_node else "")
     if type(left) is Unknown and type(right) is Unknown:
         return OF_RANK if is_by_rank(left) or is_by_rank(right) else UNKNOWN

@@ -6,7 +6,7 @@ from collections import defaultdict
 from preflight.script.interpreter.branch_conditions import OF_SOME, RANK_0, UNCALLED, UNREACHED, asks_rank
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.syntax_trees import ByKind, root_of
+from preflight.script.syntax_trees import ByKind, root_of, unparse
 
 _Lines = dict[str, list[int]]
 _DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -39,11 +39,11 @@ def note_use(it: Interpreter, node: ast.Name | ast.Attribute, name: str) -> None
 def _list_bound_in(it: Interpreter, node: ast.If) -> frozenset[str]:
     """Return the names, and `self.` attributes, that only branches of one condition give a value."""
     parser = it.sources.parser
-    test = ast.unparse(node.test)
+    test = unparse(node.test)
     same = [
         (each.body[0].lineno, each.body[-1].end_lineno or 0)
         for each in it.list_nodes(ast.If)
-        if each is node or (RANK_0 in it.branch_places.get(id(each), ()) or ast.unparse(each.test) == test)
+        if each is node or (RANK_0 in it.branch_places.get(id(each), ()) or unparse(each.test) == test)
     ]
     found = set[str]()
     for scope, bound in ((it.scope, _bindings), (it.source.tree, _attributes)):

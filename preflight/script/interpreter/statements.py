@@ -16,6 +16,7 @@ from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
 from preflight.script.interpreter.state import State, merge_states
 from preflight.script.library_names import GONE
 from preflight.script.source import Source, list_names
+from preflight.script.syntax_trees import unparse
 from preflight.script.values import Const, ExternalName, Module, Value
 from preflight.script.values.constants import NONE, UNKNOWN
 
@@ -36,7 +37,7 @@ def _assign(it: Interpreter, node: ast.Assign) -> None:
     it.named_value = node.value
     value = it.evaluate(node.value)
     if it.open_loops and isinstance(node.value, ast.BinOp):
-        counts = ast.unparse(node.value.left) == ast.unparse(node.targets[0])
+        counts = unparse(node.value.left) == unparse(node.targets[0])
         value = _counted(it, value) if counts else value
     for target in node.targets:
         assign_target(it, target, value)
@@ -91,7 +92,7 @@ def _return(it: Interpreter, node: ast.Return) -> None:
 def _raise(it: Interpreter, node: ast.Raise) -> None:
     if node.exc is not None:
         it.evaluate(node.exc)
-    ends = node.exc is not None and ast.unparse(node.exc) in _ENDS
+    ends = node.exc is not None and unparse(node.exc) in _ENDS
     raised = getattr(node.exc, "func", node.exc)
     name = getattr(raised, "attr", getattr(raised, "id", ""))
     caught = [number for number, loop in enumerate(it.loops) if name and loop.catches(name)]
@@ -132,12 +133,12 @@ def _caught(it: Interpreter, node: ast.Try) -> str:
         names = parser.find(list_names, handler)
         called = it.list_functions(names)
         if not any(_GIVES_UP.search(parser.find(_text, part)) for part in (handler, *called)):
-            kinds.append(ast.unparse(handler.type) if handler.type else "Exception")
+            kinds.append(unparse(handler.type) if handler.type else "Exception")
     return " ".join(kinds)
 
 
 def _text(nodes: list[ast.AST]) -> str:
-    return ast.unparse(nodes[0])
+    return unparse(nodes[0])
 
 
 def _end(it: Interpreter, depth: int, left: tuple[int, int, int], end: Callable[[], object]) -> None:
@@ -176,7 +177,7 @@ def _handled(it: Interpreter, handler: ast.ExceptHandler, *, always: bool) -> St
 
 def _never_runs(handler: ast.ExceptHandler, *, imports: bool, environ: bool) -> bool:
     """Whether a handler is for what a launch does not meet: a missing package, a missing rank variable."""
-    caught = ast.unparse(handler.type) if handler.type is not None else ""
+    caught = unparse(handler.type) if handler.type is not None else ""
     if imports or "ImportError" in caught or "ModuleNotFound" in caught or "KeyboardInterrupt" in caught:
         return True
     return environ and "KeyError" in caught
@@ -201,7 +202,7 @@ def _with(it: Interpreter, node: ast.With | ast.AsyncWith) -> None:
     it.block = outer
     within, left, inside = it.default_dtype, branches.count_ways_out(it), len(it.contexts)
     suppresses = SUPPRESS in it.contexts[depth:]
-    suppressed = [ast.unparse(item.context_expr) for item in node.items] if suppresses else ()
+    suppressed = [unparse(item.context_expr) for item in node.items] if suppresses else ()
     loops.read_caught(it, node, " ".join(suppressed))
     restored = it.default_dtype is within or STACK in it.contexts[depth:]
     it.default_dtype = after if restored else it.default_dtype

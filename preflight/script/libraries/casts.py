@@ -1,9 +1,8 @@
 """Casts of models: what they do to the dtype of the weights, and to what an optimizer remembers of it."""
 
-import ast
-
 from preflight import regex as re
 from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.syntax_trees import unparse
 from preflight.script.values import Const, Dtype, Element, Ref, Value
 from preflight.script.values.constants import FALSE, NONE, TRUE, UNKNOWN
 from preflight.script.values.heap import HeapObject
@@ -92,7 +91,7 @@ def _cast_part(it: Interpreter, owner: Element, dtype: Value, thing: HeapObject)
     if isinstance(dtype, Dtype) and dtype.name in ("float32", "float64"):
         it.change(owner.of, upcast=TRUE)
     elif owner.what == EACH and thing.get("adapters") != NONE:
-        if any(_OF_ADAPTERS.search(ast.unparse(test)) for test in it.tests):
+        if any(_OF_ADAPTERS.search(unparse(test)) for test in it.tests):
             it.change(owner.of, adapters=dtype)
     elif owner.what == EACH and isinstance(dtype, Dtype):
         it.change(owner.of, partly=dtype)

@@ -10,7 +10,7 @@ from preflight.script.interpreter.branch_conditions import UNCALLED, UNREACHED
 from preflight.script.interpreter.events import Call, Draw
 from preflight.script.interpreter.interpreter import CallModel, ConstructorModel, Interpreter, MethodModel
 from preflight.script.source import list_names
-from preflight.script.syntax_trees import ByKind, walk
+from preflight.script.syntax_trees import ByKind, unparse, walk
 from preflight.script.values import Class, Const, Element, ExternalName, OneOf, Ref, Value
 from preflight.script.values.constants import FALSE, NONE, TRUE, UNKNOWN
 from preflight.script.values.heap import HeapObject
@@ -235,9 +235,9 @@ OWN_ORDER = "in an order of its own"  # what is said of data that a sampler or t
 def _shuffle(it: Interpreter, call: Call) -> Value:
     """random.shuffle(items) by the constructor of a dataset of the script that has items by number."""
     owner = it.attr(it.state.frames[it.frame].get("self"), "__class__")
-    items = ast.unparse(call.node.args[0]) if call.node.args else ""
-    kept = (node for node in it.list_nodes(ast.Assign) if ast.unparse(node.targets[0]).startswith("self."))
-    held = items.startswith("self.") or any(items in map(ast.unparse, walk(node.value)) for node in kept)
+    items = unparse(call.node.args[0]) if call.node.args else ""
+    kept = (node for node in it.list_nodes(ast.Assign) if unparse(node.targets[0]).startswith("self."))
+    held = items.startswith("self.") or any(items in map(unparse, walk(node.value)) for node in kept)
     by_number = isinstance(owner, Class) and any("__getitem__" in info.names for info in it.mro(owner.key))
     if held and by_number and getattr(it.scope, "name", "") == "__init__":
         it.emit(call.event("random split", None, OWN_ORDER))
@@ -272,8 +272,8 @@ def _timm_loader(it: Interpreter, call: Call) -> Value:
 
 def _split_by_node(it: Interpreter, call: Call) -> Value:
     """datasets.distributed.split_dataset_by_node(dataset, rank, world_size)."""
-    given = ast.unparse(call.node.args[0]) if call.node.args else ""
-    made = (node for node in it.list_nodes(ast.Assign) if given in map(ast.unparse, node.targets))
+    given = unparse(call.node.args[0]) if call.node.args else ""
+    made = (node for node in it.list_nodes(ast.Assign) if given in map(unparse, node.targets))
     for part in (part for node in made for part in walk(node.value) if isinstance(part, ast.Call)):
         seeded = part.args or {word.arg for word in part.keywords} & {"seed", "generator", None}
         if getattr(part.func, "attr", "") == "shuffle" and not seeded and part.lineno < call.node.lineno:

@@ -1,6 +1,5 @@
 """Lightning: its Trainer, which runs the loop itself, and Fabric, which leaves the loop to the script."""
 
-import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -14,6 +13,7 @@ from preflight.script.libraries.casts import cast
 from preflight.script.libraries.collectives import emit_collective, model_method
 from preflight.script.libraries.huggingface import backward, prepare_objects, return_owner
 from preflight.script.library_names import root_and_last
+from preflight.script.syntax_trees import unparse
 from preflight.script.values import Const, Dtype, Element, Func, Map, Ref, Seq, Value
 from preflight.script.values.constants import FALSE, NONE, UNKNOWN
 from preflight.script.values.operations import as_text, join, list_values, place_of
@@ -115,7 +115,7 @@ def _samplers(call: Call) -> Value:
 
 
 def _shards(call: Call) -> bool:
-    written = [ast.unparse(word.value) for word in call.node.keywords if word.arg in ("strategy", "plugins")]
+    written = [unparse(word.value) for word in call.node.keywords if word.arg in ("strategy", "plugins")]
     strategy = as_text(call.get("strategy", 1)) or ""
     return any(
         name in f"{strategy} {' '.join(written)}".lower() for name in ("fsdp", "deepspeed", "modelparallel")

@@ -5,7 +5,7 @@ import ast
 from preflight import regex as re
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import ConstructorModel, Interpreter, MethodModel
-from preflight.script.syntax_trees import walk
+from preflight.script.syntax_trees import unparse, walk
 from preflight.script.values import Const, Element, Ref, Seq, Value
 from preflight.script.values.constants import NONE, TRUE, UNKNOWN
 from preflight.script.values.heap import HeapObject
@@ -21,7 +21,7 @@ def schedule_of(it: Interpreter, call: Call, name: str) -> Value:
     """
     values = [*call.args, *call.kwargs.values()]
     nodes = [*call.node.args, *(word.value for word in call.node.keywords)]
-    pairs = [(value, ast.unparse(node)) for value, node in zip(values, nodes, strict=False)]
+    pairs = [(value, unparse(node)) for value, node in zip(values, nodes, strict=False)]
     known = not call.open and "steps_per_epoch" not in call.kwargs
     kind = (call.get("name", 0) or UNKNOWN) if name == "get_scheduler" else Const(name)
     given = [text for value, text in pairs if it.kind(value) != "optimizer" and "opt" not in text]
@@ -66,7 +66,7 @@ def unscale_gradients(it: Interpreter, _owner: Ref | Element, call: Call) -> Val
 def note_limit(it: Interpreter, owner: Element, name: str, call: Call) -> None:
     """Note gradients that a function of the script clips: by value, or by the norm of what it multiplies."""
     function = it.function
-    text = ast.unparse(function.node) if function is not None and name in ("mul_", "div_") else ""
+    text = unparse(function.node) if function is not None and name in ("mul_", "div_") else ""
     by_norm = "norm" in text and _LIMITS.search(text) and "get_scale" not in text  # which it reckons with
     if name == "clamp_" or by_norm:
         it.emit(call.event("clip", models=Seq((Ref(owner.of),))))

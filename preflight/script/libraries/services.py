@@ -1,12 +1,12 @@
 """Calls that need a login, and checkpoints of Hugging Face's hub: gated ones, and those that are float32."""
 
-import ast
 from functools import partial
 
 from preflight import regex as re
 from preflight.probes.logins import GATED
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import CallModel, Interpreter
+from preflight.script.syntax_trees import unparse
 from preflight.script.values import Const, Element, Ref, Seq, Value
 from preflight.script.values.constants import UNKNOWN
 from preflight.script.values.operations import as_text, list_values
@@ -54,7 +54,7 @@ def _start(it: Interpreter, call: Call, *, service: str, what: str) -> Value:
     mode = call.get("mode")
     online = mode is None or all(as_text(item) in _ONLINE for item in list_values(mode))
     own = call.open or not call.kwargs.keys().isdisjoint(_KEYS) or (call.args and service == "comet_ml")
-    if online and not own and not _WITHOUT_KEY.search(ast.unparse(call.node)):
+    if online and not own and not _WITHOUT_KEY.search(unparse(call.node)):
         it.emit(call.event("service", None, what, service=Const(service)))
     return UNKNOWN
 

@@ -12,6 +12,7 @@ from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.rules.autocast import DecidedBy
 from preflight.script.rules.own_names import name_of
 from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.syntax_trees import unparse
 from preflight.script.values import Const, Ref
 from preflight.script.values.constants import NONE, TRUE
 from preflight.script.values.heap import HeapObject
@@ -89,7 +90,7 @@ def _own(it: Interpreter, event: ScriptEvent, how: str) -> str:
     given: list[ast.AST] = [*node.args, *node.keywords] if node is not None else []
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
         given.insert(0, node.func.value)
-    words = ", ".join(map(ast.unparse, given)) or "loss"
+    words = ", ".join(map(unparse, given)) or "loss"
     return f"{name_of(it, owner, it.frame) or owner}.{call.replace('(loss', f'({words}')}"
 
 

@@ -11,7 +11,7 @@ from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.rules.own_measures import list_stores
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import Source, list_names
-from preflight.script.syntax_trees import ByKind, group_by_kind, root_of, walk
+from preflight.script.syntax_trees import ByKind, group_by_kind, root_of, unparse, walk
 
 UNWRAPS = re.compile(
     r"hasattr\([^\n]*[\"'](?:module|_orig_mod)|getattr\([^\n]*[\"'](?:module|_orig_mod)|unwrap(?!_model)|de_?parallel"
@@ -30,7 +30,7 @@ def list_given_values(nodes: list[ast.AST], name: str) -> list[tuple[ast.expr, i
     for node in nodes:
         if type(node) is ast.Assign:
             parts = [part for target in node.targets for part in getattr(target, "elts", [target])]
-            if any((part.id if type(part) is ast.Name else ast.unparse(part)) == name for part in parts):
+            if any((part.id if type(part) is ast.Name else unparse(part)) == name for part in parts):
                 found.append((node.value, node.lineno))
     return sorted(found, key=lambda each: each[1])
 
@@ -79,7 +79,7 @@ def names_that_do_not_fit(it: Interpreter, event: ScriptEvent) -> Iterator[RuleH
             where = "are saved with it" if at_save else "are saved without it"
             message = f"names of weights {where}, `{first.prefix}`, and read into a model where they differ"
             inner = "module" if first.prefix == "module." else "_orig_mod"
-            owner = ast.unparse(_owner(first.node) or first.node.func)
+            owner = unparse(_owner(first.node) or first.node.func)
             owner = owner.rpartition(".")[0] if not at_save else owner
             fix = f"{owner}.{inner}.{'state_dict()' if at_save else 'load_state_dict(...)'}"
             place = first.source.place(first.node)
@@ -137,7 +137,7 @@ def _saved(parts: list[ast.AST], call: ast.Call) -> Iterator[_Row]:
         prefix = _prefix(parts, owner, call.lineno) if (owner := _owner(value)) is not None else None
         if prefix is not None and isinstance(value, ast.Call):
             word = str(key.value) if isinstance(key, ast.Constant) else ""
-            yield value, prefix, word, ast.unparse(call.args[1])
+            yield value, prefix, word, unparse(call.args[1])
 
 
 def _loaded(parts: list[ast.AST], call: ast.Call) -> Iterator[_Row]:
@@ -152,7 +152,7 @@ def _loaded(parts: list[ast.AST], call: ast.Call) -> Iterator[_Row]:
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None
     prefix = _prefix(parts, owner, call.lineno) if owner is not None else None
     if prefix is not None:
-        yield call, prefix, word, ast.unparse(given.args[0])
+        yield call, prefix, word, unparse(given.args[0])
 
 
 def _owner(value: ast.expr | None) -> ast.expr | None:
@@ -172,7 +172,7 @@ def _prefix(parts: list[ast.AST], owner: ast.expr, line: int) -> str | None:
         return _made(parts, owner, line)
     if isinstance(owner, ast.Attribute) and owner.attr in ("module", "_orig_mod"):
         return (_prefix(parts, owner.value, line) or "").partition(f"{owner.attr}.")[2]
-    name = ast.unparse(owner)
+    name = unparse(owner)
     for value, at in reversed(list_given_values(parts, name)):
         if at >= line:
             continue
@@ -187,7 +187,7 @@ def _prefix(parts: list[ast.AST], owner: ast.expr, line: int) -> str | None:
 
 def _made(parts: list[ast.AST], call: ast.Call, line: int) -> str | None:
     """Return the prefix of what a call makes: a wrapper's, or that of what a function of the file returns."""
-    maker = ast.unparse(call.func)
+    maker = unparse(call.func)
     for own in (part for part in parts if isinstance(part, ast.FunctionDef) and part.name == maker):
         inside = walk(own)[1:]
         returns = (part for part in inside if isinstance(part, ast.Return))
@@ -248,7 +248,7 @@ def _list_kept(it: Interpreter, save: ast.Call) -> list[object]:
             key for key, value in _list_entries(given) if key is not None and _owner(value) is not None
         ]
         return [] if "cpu" in names else written or [_ANY]
-    name = ast.unparse(given) if given is not None else ""
+    name = unparse(given) if given is not None else ""
     stores = it.sources.parser.find(list_stores, it.scope).get(name, ()) if name else ()
     entries = [entry for value, _ in stores for entry in _list_entries(value)]
     found = [key or "" for key, value in entries if _owner(value) is not None]
@@ -290,7 +290,7 @@ def _list_filled(it: Interpreter, load: ast.Call) -> list[object]:
         node.args[0]
         for node in kinds.get(ast.Call, ())
         if getattr(node.func, "attr", "") == "load_state_dict" and node.args
-        if not _WITHOUT_TENSORS.search(ast.unparse(node.func))
+        if not _WITHOUT_TENSORS.search(unparse(node.func))
     ]
     return [
         getattr(getattr(each, "slice", None), "value", "")

@@ -18,7 +18,7 @@ from preflight.script.rules.failed_batches import AGREED, go_on_alone
 from preflight.script.rules.own_decisions import EACH, find_decider, has_measured_condition, track_call
 from preflight.script.rules.own_measures import takes_every_nth
 from preflight.script.rules.registry import Level, RuleHit, rule
-from preflight.script.syntax_trees import walk
+from preflight.script.syntax_trees import unparse, walk
 from preflight.script.values import Ref
 from preflight.script.values.constants import TRUE
 from preflight.script.values.operations import list_values
@@ -257,7 +257,7 @@ def _parts(test: ast.expr) -> list[str]:
     """Return what a condition asks, the parts of an `and` or `or` one by one, each without its `not`."""
     if isinstance(test, ast.BoolOp):
         return [part for value in test.values for part in _parts(value)]
-    return [ast.unparse(test).removeprefix("not ")]
+    return [unparse(test).removeprefix("not ")]
 
 
 def _left_alone(it: Interpreter) -> Iterator[RuleHit]:
@@ -295,7 +295,7 @@ def _is_never_taken(it: Interpreter) -> bool:
 
 def _is_of_another_launch(it: Interpreter) -> bool:
     """Whether a branch asks for shards, and the script has made none."""
-    asks = any(_ASKS_SHARDS.search(ast.unparse(test)) for test in it.tests)
+    asks = any(_ASKS_SHARDS.search(unparse(test)) for test in it.tests)
     return asks and not any(thing.get("gathers") == TRUE for thing in it.state.heap.values())
 
 

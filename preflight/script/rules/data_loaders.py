@@ -19,7 +19,7 @@ from preflight.script.rules.method_calls import has_unknown_call, list_owners, n
 from preflight.script.rules.own_names import call_at, describe_division, find_call_words, get_assigned_name
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import list_names
-from preflight.script.syntax_trees import walk
+from preflight.script.syntax_trees import unparse, walk
 from preflight.script.values import Class, Const, ExternalName, Ref, Value
 from preflight.script.values.constants import FALSE, NONE, TRUE, UNKNOWN
 from preflight.script.values.heap import HeapObject
@@ -161,7 +161,7 @@ def _goes_through_all(it: Interpreter, dataset: Value, *, itself: bool = False) 
     else:
         loops = [node for node in nodes if isinstance(node, ast.For)]
         read = any(_OF_STORES.search(name) for node in loops for name in list_names(walk(node.iter)))
-    opens = any(isinstance(node, ast.With) and "open(" in ast.unparse(node.items[0]) for node in nodes)
+    opens = any(isinstance(node, ast.With) and "open(" in unparse(node.items[0]) for node in nodes)
     return (read or opens) and not any(map(_BY_CHANCE.search, list_names(nodes)))
 
 

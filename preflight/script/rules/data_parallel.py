@@ -10,6 +10,7 @@ from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.rules.own_names import get_assigned_name
 from preflight.script.rules.placement import find_level
 from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.syntax_trees import unparse
 
 
 @rule("D206", "data parallel")
@@ -35,9 +36,9 @@ def _is_beside_ranks(it: Interpreter, event: ScriptEvent) -> bool:
     line = event.place.line
     for node in it.list_nodes(ast.If):
         if node.orelse and node.orelse[0].lineno <= line <= (node.orelse[-1].end_lineno or 0):
-            if any(_OF_DDP.search(ast.unparse(item)) for item in node.body):
+            if any(_OF_DDP.search(unparse(item)) for item in node.body):
                 return True
-        elif node.lineno < line <= (node.body[-1].end_lineno or 0) and _OF_ONE.search(ast.unparse(node.test)):
+        elif node.lineno < line <= (node.body[-1].end_lineno or 0) and _OF_ONE.search(unparse(node.test)):
             return True
     return False
 

@@ -13,7 +13,7 @@ from preflight.script.interpreter.rank_values import RANKS
 from preflight.script.rules.own_measures import get_last_name, list_stores, list_turn_nodes
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import list_names
-from preflight.script.syntax_trees import walk
+from preflight.script.syntax_trees import unparse, walk
 from preflight.script.values import Const, ExternalName, RankValue, Seq, Value
 from preflight.script.values.constants import FALSE, NONE, TRUE, UNKNOWN
 from preflight.script.values.operations import list_values
@@ -115,7 +115,7 @@ def _made_by_some(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     for each in it.list_nodes(ast.If):
         sides = each.body, each.orelse
         for side, other in (sides, sides[::-1]):
-            made = any("new_group" in ast.unparse(item) for item in other)
+            made = any("new_group" in unparse(item) for item in other)
             if made and any(part is node for item in side for part in walk(item)):
                 return
     if RANK_0 in it.contexts and OTHER_RANKS not in it.contexts:
@@ -165,7 +165,7 @@ def _repeats_one(it: Interpreter, call: ast.Call, name: str) -> bool:
 
 def _adds_up_again(it: Interpreter, call: ast.Call) -> bool:
     """Whether a loop only adds to a tensor that this call changes in each turn."""
-    parts, name = list_turn_nodes(it, call), ast.unparse(call.args[0]) if call.args else ""
+    parts, name = list_turn_nodes(it, call), unparse(call.args[0]) if call.args else ""
     if not any(type(node) is ast.AugAssign for node in parts):
         return False  # most
     adds = [node for _, node in list_stores(parts).get(name, ())]
@@ -173,7 +173,7 @@ def _adds_up_again(it: Interpreter, call: ast.Call) -> bool:
     made = [part for part in parts if type(part) is ast.Name and part.id == root]
     stored = sum(type(part.ctx) is ast.Store for part in made) - (len(adds) if root == name else 0)
     calls = (node.func for node in parts if type(node) is ast.Call and type(node.func) is ast.Attribute)
-    changed = any(func.attr.endswith("_") and ast.unparse(func.value) == name for func in calls)
+    changed = any(func.attr.endswith("_") and unparse(func.value) == name for func in calls)
     left = any(type(node) in (ast.Break, ast.Return, ast.Continue) for node in parts)
     added = [type(node) is ast.AugAssign and type(node.op) is ast.Add for node in adds]
     return bool(adds) and all(added) and not (stored or changed or left)

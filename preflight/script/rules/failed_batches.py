@@ -9,7 +9,7 @@ from preflight.script.interpreter.events import THROUGH, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.rules.own_measures import is_agreed_in
 from preflight.script.rules.registry import Level, RuleHit
-from preflight.script.syntax_trees import walk
+from preflight.script.syntax_trees import unparse, walk
 
 _OF_MEMORY = re.compile(r"out of memory|OutOfMemory")
 _ENDS = re.compile(r"exit|abort|raise")
@@ -51,17 +51,17 @@ def _passes_over_alone(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
             if event.place.line <= last or not any(node.lineno <= line <= last for line in through):
                 continue
             for handler in node.handlers:
-                skips = isinstance(handler.body[-1], ast.Continue) and "Stop" not in ast.unparse(handler)
+                skips = isinstance(handler.body[-1], ast.Continue) and "Stop" not in unparse(handler)
                 if skips and not is_agreed_in(it, [*walk(handler), *it.nodes]):
                     yield RuleHit(it.place(handler.body[-1]), _FAILED, AGREED, Level.WARNING)
 
 
 def _passes_over(handler: ast.ExceptHandler) -> bool:
     """Whether a handler of a lack of memory lets the loop continue."""
-    if not _OF_MEMORY.search(ast.unparse(handler)):
+    if not _OF_MEMORY.search(unparse(handler)):
         return False
     ifs = (each for each in handler.body if isinstance(each, ast.If))
-    last = next((each for each in ifs if _OF_MEMORY.search(ast.unparse(each.test))), handler).body[-1]
+    last = next((each for each in ifs if _OF_MEMORY.search(unparse(each.test))), handler).body[-1]
     if not isinstance(last, (ast.Continue, ast.Break, ast.Return, ast.Raise)):
-        last = last if _ENDS.search(ast.unparse(last)) else handler.body[-1]
-    return not _ENDS.search(ast.unparse(last)) and not isinstance(last, (ast.Return, ast.Break))
+        last = last if _ENDS.search(unparse(last)) else handler.body[-1]
+    return not _ENDS.search(unparse(last)) and not isinstance(last, (ast.Return, ast.Break))

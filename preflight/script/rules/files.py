@@ -21,7 +21,7 @@ from preflight.script.rules.collectives import OTHERS
 from preflight.script.rules.own_measures import get_last_name, list_stores
 from preflight.script.rules.own_names import name_of
 from preflight.script.rules.registry import Level, RuleHit, rule
-from preflight.script.syntax_trees import ByKind, walk
+from preflight.script.syntax_trees import ByKind, unparse, walk
 from preflight.script.values import ExternalName, RankValue, Seq, Unknown, Value
 from preflight.script.values.constants import NONE, TRUE
 from preflight.script.values.operations import as_text, is_by_rank, list_values
@@ -88,7 +88,7 @@ def one_file_of_every_rank(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
             it.held_back.setdefault("R405", []).append(replace(hit, level=level))
     elif event.name != "end":
         if event.name == "process group" and event.call and MAYBE not in it.contexts:
-            tests = (ast.unparse(test) for test in tests_around(it, event.call.node) if test)
+            tests = (unparse(test) for test in tests_around(it, event.call.node) if test)
             it.note(_GROUP, *([] if any("__name__" not in test for test in tests) else [event.place]))
         by_launch = event.name != "train" or (it.target.processes or 1) > 1
         if by_launch and it.contexts.count(SPAWNED) + it.contexts.count(UNCALLED) == 0:
@@ -117,7 +117,7 @@ def _of_all(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     if event.values.get("opened") != TRUE and _in_memory(it, event.call.node):
         return
     if event.what in _SAID:
-        tests = " ".join("exists" if test is None else ast.unparse(test) for test in around)
+        tests = " ".join("exists" if test is None else unparse(test) for test in around)
         late = event.what != "tree" and re.search(_EXISTS, tests)  # which takes too long to be by chance
         level = Level.INFO if SUPPRESS in it.contexts or None in around or late else Level.WARNING
         message, fix = _SAID[event.what]
@@ -183,18 +183,18 @@ def tests_around(it: Interpreter, node: ast.Call) -> Iterator[ast.expr | None]:
 
 def catches_files(handler: ast.ExceptHandler) -> bool:
     """Whether a handler is reached where a folder or file exists, or no run does: not an interrupt's."""
-    named = ast.unparse(handler.type) if handler.type else "Exception"
+    named = unparse(handler.type) if handler.type else "Exception"
     return re.search(r"Exception|(?:OS|IO|Environment)Error|File(?:Exists|NotFound)|wandb", named) is not None
 
 
 def _is_of_rank_0(it: Interpreter, test: ast.expr) -> bool:
     """Whether a condition may hold on rank 0 only: by its names, unless they are the same on every rank."""
-    if not re.search(_OF_RANK_0, ast.unparse(test)):
+    if not re.search(_OF_RANK_0, unparse(test)):
         return False
     named = [
         part
         for part in walk(test)
-        if isinstance(part, (ast.Name, ast.Attribute)) and re.search(_OF_RANK_0, ast.unparse(part))
+        if isinstance(part, (ast.Name, ast.Attribute)) and re.search(_OF_RANK_0, unparse(part))
     ]
     return not named or any(_may_differ(it.evaluate(part)) for part in named)
 
@@ -215,7 +215,7 @@ def _is_of_a_failure(it: Interpreter, node: ast.Call) -> bool:
     """Whether a branch around a call ends by an exception or exit: the rank writes that fails."""
     bodies = [body for each in it.list_nodes(ast.If) for body in (each.body, each.orelse) if body]
     around = (body[-1] for body in bodies if body[0].lineno <= node.lineno <= (body[-1].end_lineno or 0))
-    return any(isinstance(last, (ast.Raise, ast.Expr)) and _ENDS.search(ast.unparse(last)) for last in around)
+    return any(isinstance(last, (ast.Raise, ast.Expr)) and _ENDS.search(unparse(last)) for last in around)
 
 
 def _is_of_an_item(it: Interpreter, node: ast.Call) -> bool:

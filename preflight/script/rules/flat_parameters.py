@@ -1,6 +1,5 @@
 """Rule R420: FullyShardedDataParallel flattens parameters of which some are frozen."""
 
-import ast
 from collections.abc import Iterator
 
 from preflight import regex as re
@@ -10,6 +9,7 @@ from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.libraries.casts import list_parts
 from preflight.script.libraries.distributed import FLAT
 from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.syntax_trees import unparse
 from preflight.script.values import Const, Ref
 from preflight.script.values.constants import FALSE, NONE, TRUE
 from preflight.script.values.operations import as_bool
@@ -34,7 +34,7 @@ def frozen_parts_flattened(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
     if call is None or event.ref is None or MAYBE in it.contexts or it.sources.mention(_CHOOSES):
         return
     if event.name == "sharded":
-        func = ast.unparse(call.node.func)
+        func = unparse(call.node.func)
         if call.open or not (func.endswith(("FSDP", "FullyShardedDataParallel"))):
             return
         if as_bool(call.get("use_orig_params") or FALSE) is not False:

@@ -64,8 +64,9 @@ def loss_of_gathered_values(it: Interpreter, event: ScriptEvent) -> Iterator[Rul
             scopes += [(caller.node, caller.source, {name}) for caller in callers]
             scopes.append((it.source.tree, it.source, {name}))
         for scope, source, makers in scopes:
-            nodes = it.sources.parser.nodes(scope)
-            for node in _losses_of(nodes, makers, getattr(scope, "name", "")):
+            parser = it.sources.parser
+            losses = _losses_of(parser.nodes(scope), makers) if makers else parser.find(_own_losses, scope)
+            for node in losses:
                 message = "all_gather() gives no gradients, and this loss is of nothing else"
                 fix = "torch.distributed.nn.functional.all_gather(), or parts[rank] = the rank's own tensor"
                 hit = RuleHit(source.place(node), message, fix, Level.WARNING, (event.place,))
@@ -80,8 +81,13 @@ def _gives_gathered(kinds: ByKind) -> bool:
     return bool(returned) and all(_is_of(value, gathered, set()) for value in returned)
 
 
-def _losses_of(nodes: list[ast.AST], makers: set[str], name: str) -> Iterator[ast.expr]:
+def _own_losses(nodes: list[ast.AST]) -> list[ast.expr]:
+    return list(_losses_of(nodes, set()))
+
+
+def _losses_of(nodes: list[ast.AST], makers: set[str]) -> Iterator[ast.expr]:
     """Yield where a function that trains makes a product or loss of gathered tensors alone."""
+    name = getattr(nodes[0], "name", "")
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     ends = [node for node in calls if getattr(node.func, "attr", "") in BACKWARDS]
     if _TEST.search(name) or not (ends or _OF_LOSS.search(name)):

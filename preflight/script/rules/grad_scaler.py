@@ -15,7 +15,7 @@ from preflight.script.rules.data_loaders import is_measuring_loop
 from preflight.script.rules.own_names import name_of, step_at
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import list_names
-from preflight.script.syntax_trees import walk
+from preflight.script.syntax_trees import unparse, walk
 from preflight.script.values import Const, Dtype, Ref, Seq
 from preflight.script.values.constants import FALSE, NONE, TRUE
 from preflight.script.values.heap import HeapObject
@@ -142,7 +142,7 @@ def clipping_scaled_gradients(it: Interpreter, event: ScriptEvent) -> Iterator[R
                 who = as_text(accelerator.get("who", Const("accelerate")))
                 message = f"torch's clip_grad_norm_ clips gradients that {who}'s fp16 has scaled"
                 name = name_of(it, "accelerator", it.frame) or "accelerator"
-                given = ast.unparse(event.call.node).partition("(")[2] if event.call else "...)"
+                given = unparse(event.call.node).partition("(")[2] if event.call else "...)"
                 fix = _CLIPS.get(who or "", f"{name}.clip_grad_norm_({given}")
                 yield RuleHit(event.place, message, fix, Level.WARNING)
             continue
@@ -281,7 +281,7 @@ def fp16_wherever_there_is_a_gpu(_it: Interpreter, event: ScriptEvent) -> Iterat
     for word in event.call.node.keywords if event.call else ():
         if word.arg != "fp16" or isinstance(word.value, ast.Constant):
             continue
-        if ast.unparse(word.value).endswith("cuda.is_available()"):
+        if unparse(word.value).endswith("cuda.is_available()"):
             message = "fp16 is on wherever there is a GPU, also where bf16 is native"
             yield RuleHit(
                 event.place_of(word.arg), message, "let the launch decide: leave it out", Level.INFO
@@ -318,7 +318,7 @@ def bf16_on_gpus_that_emulate_it(it: Interpreter, event: ScriptEvent) -> Iterato
     hit = _fixed_bf16(it, event)
     if hit is None:
         return
-    chosen = any(_OF_CHOICE.search(ast.unparse(test)) for test in it.tests)
+    chosen = any(_OF_CHOICE.search(unparse(test)) for test in it.tests)
     if chosen or MAYBE in it.contexts:
         level = Level.WARNING if hit.level is Level.ERROR and not chosen else Level.INFO
         message = "where this branch is taken the script names bf16, and these GPUs only emulate it"

@@ -10,7 +10,7 @@ from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.rules.graph_syntax import BACKWARDS, LOOPS, LOSSES, SAME, find_names
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import list_names
-from preflight.script.syntax_trees import ByKind, walk
+from preflight.script.syntax_trees import ByKind, unparse, walk
 from preflight.script.values import Class, Const, ExternalName, Func, Ref
 from preflight.script.values.constants import NONE
 from preflight.script.values.operations import as_text
@@ -123,8 +123,8 @@ class _Flow:
         """Read statements; `cut`: under torch.no_grad()."""
         for node in body:
             if isinstance(node, (ast.With, ast.AsyncWith)):
-                quiet = any(_QUIETS.search(ast.unparse(item)) for item in node.items)
-                again = any("enable_grad" in ast.unparse(item) for item in node.items)
+                quiet = any(_QUIETS.search(unparse(item)) for item in node.items)
+                again = any("enable_grad" in unparse(item) for item in node.items)
                 self.follow(node.body, cut=(cut or quiet) and not again)
             elif isinstance(node, ast.Assign):
                 value = _CUT if cut else self.value(node.value)
@@ -134,7 +134,7 @@ class _Flow:
                             self.names[part.id] = value
             elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and not cut:
                 entered = getattr(node.value.func, "attr", "") == "enter_context"
-                cut = entered and _QUIETS.search(ast.unparse(node)) is not None
+                cut = entered and _QUIETS.search(unparse(node)) is not None
                 self.backward(node.value)
             elif not isinstance(node, ast.Expr):
                 for part in walk(node):
@@ -181,7 +181,7 @@ class _Flow:
             return self.value(node.func.value)
         if name in _MAKERS or name in ("zeros_like", "ones_like", "randn_like"):
             return _CUT if name in _MAKERS else _DATA
-        if _MODELS.match(ast.unparse(node.func)):
+        if _MODELS.match(unparse(node.func)):
             roots = (part for item in given for part in self.value(item).roots)
             return _Tensor("live", frozenset((node, *roots)))
         if _LOSSES.search(name):

@@ -8,6 +8,7 @@ from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.rules.own_measures import get_last_name
 from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.syntax_trees import unparse
 
 _DOUBTS = OF_SOME | {MAYBE, UNCALLED, "except"}
 _EARLY = "used before the group is made"
@@ -63,5 +64,5 @@ def _is_tried(it: Interpreter, event: ScriptEvent) -> bool:
     text, line = it.source.text, event.place.line
     tries = (node for node in it.list_nodes(ast.Try) if node.handlers) if "try" in text else ()
     asks = it.list_nodes(ast.IfExp, ast.BoolOp) if "is_initialized" in text else []
-    asked = any(node.lineno == line and "is_initialized" in ast.unparse(node) for node in asks)
+    asked = any(node.lineno == line and "is_initialized" in unparse(node) for node in asks)
     return asked or any(node.lineno <= line <= (node.end_lineno or 0) for node in tries)

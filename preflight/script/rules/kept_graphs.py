@@ -16,7 +16,7 @@ from preflight.script.rules.graph_syntax import (
     list_words,
 )
 from preflight.script.rules.registry import Level, RuleHit, rule
-from preflight.script.syntax_trees import ByKind, root_of, walk
+from preflight.script.syntax_trees import ByKind, root_of, unparse, walk
 from preflight.script.values import Class, Const
 from preflight.script.values.constants import NONE, TRUE
 from preflight.script.values.heap import HeapObject
@@ -72,14 +72,14 @@ def _kept(node: ast.stmt) -> str:
     value: ast.AST = getattr(node, "value", node)
     value = value.right if isinstance(node, ast.Assign) and isinstance(value, ast.BinOp) else value
     value = value.args[0] if isinstance(node, ast.Expr) and isinstance(value, ast.Call) else value
-    return f"({ast.unparse(value)})" if isinstance(value, ast.BinOp) else ast.unparse(value)
+    return f"({unparse(value)})" if isinstance(value, ast.BinOp) else unparse(value)
 
 
 def _lets_go(it: Interpreter, thing: HeapObject) -> bool:
     """Whether a class of the script may give its results without their graph."""
     cls = thing.get("__class__")
     infos = it.mro(cls.key) if isinstance(cls, Class) else ()
-    return any(_CUTS.search(ast.unparse(info.node)) for info in infos)
+    return any(_CUTS.search(unparse(info.node)) for info in infos)
 
 
 def _statements(body: Sequence[ast.stmt], loop: ast.AST | None = None) -> Iterator[tuple[ast.stmt, ast.AST]]:
@@ -92,7 +92,7 @@ def _statements(body: Sequence[ast.stmt], loop: ast.AST | None = None) -> Iterat
         if not hasattr(node, "body"):
             continue
         if isinstance(node, (ast.With, ast.AsyncWith)) and any(
-            _NO_GRADS.search(ast.unparse(item.context_expr)) for item in node.items
+            _NO_GRADS.search(unparse(item.context_expr)) for item in node.items
         ):
             continue
         inner = node if isinstance(node, LOOPS) else loop
@@ -231,7 +231,7 @@ def _backwarded(node: ast.AST, calls: frozenset[str] = BACKWARDS) -> list[str]:
     for part in walk(node):
         if type(part) is ast.Call and getattr(part.func, "attr", "") in calls:
             owner = part.func.value if isinstance(part.func, ast.Attribute) else part
-            given = [owner] if not part.args or "scale" in ast.unparse(owner) else list(part.args)
+            given = [owner] if not part.args or "scale" in unparse(owner) else list(part.args)
             found += [
                 each.id
                 for item in given
@@ -289,7 +289,7 @@ def _keeps(
         and isinstance(node.value.op, ast.Add)
     ):
         target, value = node.targets[0], node.value.right
-        if ast.unparse(node.value.left) != ast.unparse(target):
+        if unparse(node.value.left) != unparse(target):
             return False
     elif (
         isinstance(node, ast.Expr)
@@ -303,8 +303,8 @@ def _keeps(
         return False
     while isinstance(target, ast.Subscript):
         target = target.value
-    text, root = ast.unparse(target), next(iter(find_names([target]) - {"self"}), "")
-    bound = {ast.unparse(part) for item in walk(loop) for part in _bound(item, node)}
+    text, root = unparse(target), next(iter(find_names([target]) - {"self"}), "")
+    bound = {unparse(part) for item in walk(loop) for part in _bound(item, node)}
     return not (root in fed or root in names or text in bound or root in bound)
 
 
@@ -365,7 +365,7 @@ def _carried(kinds: ByKind) -> list[tuple[ast.Call, str, ast.AST | None]]:
                 each for each in walk(loop) if each is not node and isinstance(each, (ast.Assign, ast.For))
             ]
             again = any(name in {getattr(part, "id", "") for part in _bound(each, node)} for each in others)
-            if not stepped or again or _CUTS.search(ast.unparse(loop)):
+            if not stepped or again or _CUTS.search(unparse(loop)):
                 continue
             kept = (part for each in own for part in walk(each) if getattr(part, "arg", "") == "retain_graph")
             found.append((node.value, name, next(kept, None)))

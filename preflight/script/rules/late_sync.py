@@ -8,7 +8,7 @@ from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.rules.graph_syntax import BACKWARDS, LOOPS
 from preflight.script.rules.registry import Level, RuleHit, rule
-from preflight.script.syntax_trees import ByKind
+from preflight.script.syntax_trees import ByKind, unparse
 
 _SWITCH = "require_backward_grad_sync"
 _OWN_WRAPPER = re.compile(rf"\bself\.{_SWITCH}\b")  # which may read it in backward()
@@ -30,7 +30,7 @@ def exchange_decided_after_the_forward(it: Interpreter, event: ScriptEvent) -> I
     for owner, node, forward, end in it.sources.parser.find_by_kind(_late, it.scope):
         if node.lineno < event.call.node.lineno <= end and not it.sources.mention(_OWN_WRAPPER):
             said = f"`{owner}` reads this in its forward, which has come before: the ranks train apart"
-            fix = f"move it before `{ast.unparse(forward)}`"
+            fix = f"move it before `{unparse(forward)}`"
             yield RuleHit(it.place(node), said, fix, Level.WARNING, (it.place(forward),))
     for sync, step in it.sources.parser.find_by_kind(_own_turns, it.scope):
         message = "no_sync() is around the turns whose gradients are stepped: those of the ranks stay apart"
@@ -69,7 +69,7 @@ def _innermost(choices: list[ast.If | ast.IfExp], node: ast.Call) -> tuple[str, 
             if start <= (node.lineno, node.col_offset) < end and (best is None or start[0] >= best[0]):
                 test = choice.test
                 denied = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
-                text = ast.unparse(test.operand if isinstance(test, ast.UnaryOp) and denied else test)
+                text = unparse(test.operand if isinstance(test, ast.UnaryOp) and denied else test)
                 best = start[0], text, holds is not denied
     return best[1:] if best else None
 
@@ -79,7 +79,7 @@ def _late(kinds: ByKind) -> list[tuple[str, ast.Assign, ast.Call, int]]:
     found = list[tuple[str, ast.Assign, ast.Call, int]]()
     loops = [(node.lineno, node.end_lineno or 0) for kind in LOOPS for node in kinds.get(kind, ())]
     switches = {
-        node.lineno: (ast.unparse(target.value), node)
+        node.lineno: (unparse(target.value), node)
         for node in kinds.get(ast.Assign, ())
         if isinstance(target := node.targets[0], ast.Attribute) and target.attr == _SWITCH
     }
@@ -88,7 +88,7 @@ def _late(kinds: ByKind) -> list[tuple[str, ast.Assign, ast.Call, int]]:
         calls = [call for call in kinds.get(ast.Call, ()) if start < call.lineno <= end]
         backwards = (call.lineno for call in calls if getattr(call.func, "attr", "") in BACKWARDS)
         backward = min((at for at in backwards if at > line), default=start)
-        runs = (call for call in calls if owner in map(ast.unparse, (call.func, *call.args)))
+        runs = (call for call in calls if owner in map(unparse, (call.func, *call.args)))
         forward = max((c for c in runs if c.lineno < backward), key=lambda c: c.lineno, default=None)
         earlier = any(start < at < line and other == owner for at, (other, _) in switches.items())
         if forward is not None and forward.lineno < line and not earlier:

@@ -8,7 +8,7 @@ from preflight.script.interpreter.branch_conditions import ONE_PROCESS, ONE_RANK
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.rules.registry import Level, RuleHit, rule
-from preflight.script.syntax_trees import walk
+from preflight.script.syntax_trees import unparse, walk
 from preflight.script.values import Const, RankValue, Seq, Value
 from preflight.script.values.constants import NONE, OF_LAUNCH, OF_NODE
 from preflight.script.values.operations import place_of
@@ -37,7 +37,7 @@ def rank_of_a_node_for_that_of_the_launch(it: Interpreter, event: ScriptEvent) -
     one_node = it.target.nodes == 1 or it.target.processes == 1 or it.target.spawns
     if one_node or not {ONE_PROCESS, ONE_RANK, UNCALLED}.isdisjoint(it.contexts):
         return
-    if any(_ONE_NODE.search(ast.unparse(test)) for test in it.tests):
+    if any(_ONE_NODE.search(unparse(test)) for test in it.tests):
         return
     level = Level.ERROR if (it.target.nodes or 1) > 1 else Level.WARNING
     if level is Level.WARNING and it.sources.mention(_ASSERTS_ONE):
@@ -94,9 +94,9 @@ def _written(call: ast.Call, word: str, position: int) -> ast.expr | None:
 def _is_of_a_node(it: Interpreter, node: ast.expr | None) -> bool:
     """Whether an expression counts the GPUs or ranks of one node, or a name that has this alone."""
     if isinstance(node, ast.Name):
-        stores = [each for each in it.list_nodes(ast.Assign) if node.id in map(ast.unparse, each.targets)]
+        stores = [each for each in it.list_nodes(ast.Assign) if node.id in map(unparse, each.targets)]
         node = stores[0].value if len(stores) == 1 else None
-    if node is None or not _OF_A_NODE.match(ast.unparse(node)):
+    if node is None or not _OF_A_NODE.match(unparse(node)):
         return False
     return not any(isinstance(part, ast.BinOp) for part in walk(node))  # as by the number of nodes
 

@@ -16,7 +16,8 @@ from preflight.script.rules.collectives import is_shared
 from preflight.script.rules.own_measures import get_last_name
 from preflight.script.rules.own_names import find_call_words
 from preflight.script.rules.registry import Level, RuleHit, rule
-from preflight.script.syntax_trees import walk
+from preflight.script.rules.unused_code import group_calls_by_name
+from preflight.script.syntax_trees import unparse, walk
 from preflight.script.values import Class, Dtype, Func, Map, Ref, Seq
 from preflight.script.values.constants import FALSE, NONE, TRUE, UNKNOWN
 from preflight.script.values.heap import HeapObject
@@ -96,10 +97,9 @@ def _is_given(it: Interpreter) -> bool:
     if outer is None or not isinstance(outer.node, ast.FunctionDef):
         return False
     name = outer.node.name
-    called = any(
-        get_last_name(call) == name for call in it.sources.parser.list_nodes(outer.source.tree, ast.Call)
-    )
-    return not called and any(_MODEL.fullmatch(each.arg) for each in outer.node.args.args)
+    if not any(_MODEL.fullmatch(each.arg) for each in outer.node.args.args):
+        return False
+    return name not in it.sources.parser.find_by_kind(group_calls_by_name, outer.source.tree)
 
 
 def _learning_at_unlike_rates(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
@@ -295,7 +295,7 @@ def own_shards_for_all(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
         return
     if event.name == "clip":
         given = event.values.get("models", NONE)
-        asked = any(_ASKS_WRAPPER.search(ast.unparse(test)) for test in it.tests)
+        asked = any(_ASKS_WRAPPER.search(unparse(test)) for test in it.tests)
         clipped = given.items if isinstance(given, Seq) and event.call else ()
         sharded = all(isinstance(model, Ref) and it.attr(model, "gathers") == TRUE for model in clipped)
         if clipped and sharded and not asked and event.call and "norm" in get_last_name(event.call.node):

@@ -1,6 +1,5 @@
 """Rule P142: optimizers of parameters that training does not use, or no longer."""
 
-import ast
 from collections.abc import Iterator
 
 from preflight import regex as re
@@ -12,6 +11,7 @@ from preflight.script.libraries.casts import list_parts
 from preflight.script.libraries.pytorch import list_trained_models
 from preflight.script.rules.own_names import get_assigned_name
 from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.syntax_trees import unparse
 from preflight.script.values import Class, Const, Dtype, Ref, Value
 from preflight.script.values.constants import NONE, TRUE
 from preflight.script.values.heap import HeapObject
@@ -120,7 +120,7 @@ def _has_place(it: Interpreter, model: Ref, name: str, part: Value | None) -> bo
     if _NO_WEIGHTS.search(as_text(thing.get("__name__")) or ""):
         return False
     cls = it.attr(model, "__class__")
-    own = [ast.unparse(info.node) for info in it.mro(cls.key)] if isinstance(cls, Class) else []
+    own = [unparse(info.node) for info in it.mro(cls.key)] if isinstance(cls, Class) else []
     return not own or any(f"self.{name} =" in text for text in own)
 
 

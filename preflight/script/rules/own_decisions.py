@@ -20,7 +20,7 @@ from preflight.script.rules.own_measures import (
     list_stores,
 )
 from preflight.script.source import list_names
-from preflight.script.syntax_trees import walk
+from preflight.script.syntax_trees import unparse, walk
 
 EACH = "each rank"
 _ALIKE = re.compile(
@@ -173,7 +173,7 @@ def _list_held_names(node: ast.AST, objects: frozenset[str]) -> list[str]:
         return names
     forms = list_form_nodes(parts := walk(node))
     held = [part for part in parts if type(part) is ast.Attribute and id(part) not in forms]
-    dotted = [ast.unparse(part) for part in held if getattr(part.value, "id", "") in objects]
+    dotted = [unparse(part) for part in held if getattr(part.value, "id", "") in objects]
     return [name for name in names if name not in objects] + dotted
 
 

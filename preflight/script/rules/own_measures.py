@@ -9,7 +9,7 @@ from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.rank_values import SEEDED, SEEDED_ALIKE
 from preflight.script.libraries.data_loaders import is_divided
 from preflight.script.source import list_names
-from preflight.script.syntax_trees import walk
+from preflight.script.syntax_trees import unparse, walk
 from preflight.script.values import Class, ExternalName, Ref
 from preflight.script.values.constants import TRUE
 from preflight.script.values.operations import is_by_rank
@@ -98,9 +98,9 @@ def is_measured_by(it: Interpreter, test: ast.expr, turns: ast.AST | None) -> bo
 
 def _calls_on(it: Interpreter, test: ast.expr) -> list[ast.Call]:
     """Return the calls of methods of what a condition asks: `meter.merge()` before `if meter.mean < x:`."""
-    asked = {ast.unparse(part) for part in walk(test) if type(part) in (ast.Name, ast.Attribute)}
+    asked = {unparse(part) for part in walk(test) if type(part) in (ast.Name, ast.Attribute)}
     calls = ((call, call.func) for call in it.list_nodes(ast.Call))
-    return [call for call, func in calls if type(func) is ast.Attribute and ast.unparse(func.value) in asked]
+    return [call for call, func in calls if type(func) is ast.Attribute and unparse(func.value) in asked]
 
 
 _EVEN = re.compile(
@@ -133,7 +133,7 @@ def takes_every_nth(it: Interpreter, loop: ast.For) -> bool:
 def _ask_rest(nodes: Sequence[ast.AST]) -> bool:
     """Whether code asks what a length leaves: `len(files) % world`, `len(files) // world * world`."""
     rests = (each for each in nodes if type(each) is ast.BinOp and type(each.op) in (ast.Mod, ast.FloorDiv))
-    return any("len(" in ast.unparse(each.left) and _RANKS.search(ast.unparse(each.right)) for each in rests)
+    return any("len(" in unparse(each.left) and _RANKS.search(unparse(each.right)) for each in rests)
 
 
 def _is_every_nth(it: Interpreter, node: ast.AST) -> bool:
@@ -189,7 +189,7 @@ class _Trace:
             calls = [part for part in parts if type(part) is ast.Call]
             if any(self._is_own(call, "") for call in calls) or not self._fed.isdisjoint(names):
                 return True
-            dotted = [ast.unparse(part) for part in parts if type(part) is ast.Attribute]
+            dotted = [unparse(part) for part in parts if type(part) is ast.Attribute]
             for name in (name for name in (*names, *dotted) if name not in seen):
                 seen.add(name)
                 for value, at in self._stores(name):
@@ -236,7 +236,7 @@ class _Trace:
         """Return which of several values that a call gives has a name, None for one value."""
         for node in self._all(ast.Assign):
             if node.value is call and isinstance(node.targets[0], ast.Tuple):
-                names = [ast.unparse(item) for item in node.targets[0].elts]
+                names = [unparse(item) for item in node.targets[0].elts]
                 return names.index(target) if target in names else -1
         return None
 
@@ -278,7 +278,7 @@ class _Trace:
                     *(
                         argument
                         for call in self._all(ast.Call)
-                        if call.args and ast.unparse(call.func) in calls
+                        if call.args and unparse(call.func) in calls
                         for argument in call.args
                     )
                 ):
@@ -298,7 +298,7 @@ def list_stores(nodes: Sequence[ast.AST]) -> dict[str, list[tuple[ast.expr, ast.
             parts = target.elts if isinstance(target, ast.Tuple) else [target]
             for part in parts:
                 if isinstance(part, (ast.Name, ast.Attribute)):
-                    key = part.id if isinstance(part, ast.Name) else ast.unparse(part)
+                    key = part.id if isinstance(part, ast.Name) else unparse(part)
                     stores.setdefault(key, []).extend((value, node) for value in values)
     return stores
 

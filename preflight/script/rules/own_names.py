@@ -5,6 +5,7 @@ import ast
 from preflight import regex as re
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.syntax_trees import unparse
 from preflight.script.values.heap import HeapObject
 from preflight.script.values.operations import list_values
 
@@ -38,8 +39,8 @@ def get_assigned_name(it: Interpreter, place: CodeLocation, *, of_module: bool =
         if node.lineno <= place.line <= (node.end_lineno or 0) and not (of_module and node.col_offset):
             target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
             is_name = isinstance(target, (ast.Name, ast.Attribute)) and not isinstance(node.value, _MANY)
-            name = ast.unparse(target) if is_name else ""
-            maker = ast.unparse(node.value.func) if isinstance(node.value, ast.Call) else ""
+            name = unparse(target) if is_name else ""
+            maker = unparse(node.value.func) if isinstance(node.value, ast.Call) else ""
             return f"{name}.sampler" if name and maker.endswith("Loader") else name
     return ""
 
@@ -52,7 +53,7 @@ def call_at(it: Interpreter, place: CodeLocation) -> ast.Call | None:
 def find_call_words(it: Interpreter, place: CodeLocation) -> str:
     """Return the words of a call at a place."""
     node = call_at(it, place)
-    return ast.unparse(node) if node is not None else "it"
+    return unparse(node) if node is not None else "it"
 
 
 def _calls_from(it: Interpreter, place: CodeLocation) -> list[tuple[ast.Call, CodeLocation]]:
@@ -66,9 +67,9 @@ def step_at(it: Interpreter, place: CodeLocation) -> tuple[str, str]:
     """Return the names of the scaler and optimizer of a step at a place, or else of the next behind it."""
     for node, at in _calls_from(it, place):
         if isinstance(node.func, ast.Attribute) and node.func.attr == "step":
-            owner = ast.unparse(node.func.value)
+            owner = unparse(node.func.value)
             if node.args and "scal" in owner.lower():
-                return owner, ast.unparse(node.args[0])
+                return owner, unparse(node.args[0])
             if at == place:
                 source = it.sources.get(place.path)
                 before = "\n".join(source.lines[: place.line]) if source is not None else ""
@@ -103,8 +104,8 @@ def describe_division(it: Interpreter, loader: HeapObject, *, iterable: bool) ->
     if iterable:
         return "itertools.islice(items, dist.get_rank(), None, dist.get_world_size()) in __iter__"
     node = call_at(it, loader.place)
-    given = {word.arg: ast.unparse(word.value) for word in node.keywords} if node is not None else {}
-    data = ast.unparse(node.args[0]) if node is not None and node.args else given.get("dataset", "dataset")
+    given = {word.arg: unparse(word.value) for word in node.keywords} if node is not None else {}
+    data = unparse(node.args[0]) if node is not None and node.args else given.get("dataset", "dataset")
     instead = next((word for word in ("batch_sampler", "sampler", "shuffle") if word in given), "")
     instead = f" in place of {instead}={given[instead]}" if instead else ""
     epochs = f"{name or 'loader'}.sampler.set_epoch(epoch) before each epoch"

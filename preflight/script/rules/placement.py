@@ -16,6 +16,7 @@ from preflight.script.libraries.training_step import list_trainings
 from preflight.script.rules.certainty import is_of_one_process, list_doubts
 from preflight.script.rules.own_names import describe_own_device, get_assigned_name
 from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.syntax_trees import unparse
 from preflight.script.values import Const, Device, Map, Ref, Seq, Value
 from preflight.script.values.constants import NONE, TRUE
 from preflight.script.values.heap import HeapObject
@@ -124,7 +125,7 @@ def one_gpu_for_all_ranks(it: Interpreter, event: ScriptEvent) -> Iterator[RuleH
 
 def _asks_for_index(test: ast.expr) -> bool:
     """Whether a condition is of a device that names no GPU: one that names the rank's is not replaced."""
-    return _NO_INDEX.search(ast.unparse(test)) is not None
+    return _NO_INDEX.search(unparse(test)) is not None
 
 
 _NO_INDEX = re.compile(r"\.index (?:is|==) None")

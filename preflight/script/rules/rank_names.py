@@ -11,7 +11,7 @@ from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.rules.files import may_be_of_rank_0, tests_around
 from preflight.script.rules.registry import Level, RuleHit, rule
-from preflight.script.syntax_trees import walk
+from preflight.script.syntax_trees import unparse, walk
 from preflight.script.values import Class, ExternalName
 
 _ASKS_NAMES = re.compile(r"\b(?:locals|globals|vars|setattr)\(|__dict__|__getattr(?:ibute)?__")
@@ -66,7 +66,7 @@ def _note_run(it: Interpreter, event: ScriptEvent) -> None:
     elif event.call is not None and {*OF_SOME, SUPPRESS, UNCALLED}.isdisjoint(it.contexts):
         around = list(tests_around(it, event.call.node))
         caught = None in around or any(loop.catches("Error") for loop in it.loops)
-        asked = any(_ASKS_RUN.search(ast.unparse(test)) for test in (*it.tests, *around) if test)
+        asked = any(_ASKS_RUN.search(unparse(test)) for test in (*it.tests, *around) if test)
         if not (caught or asked or may_be_of_rank_0(it, around)):
             it.note(_LOGGED, event.place)
 
@@ -75,7 +75,7 @@ def _find_logs_without_run(it: Interpreter) -> Iterator[RuleHit]:
     started = it.notes[_STARTED]
     trees = [source.tree for source in it.sources.files()]
     calls = (call for tree in trees for call in it.sources.parser.list_nodes(tree, ast.Call))
-    inits = [call for call in calls if ast.unparse(call.func) == "wandb.init"]
+    inits = [call for call in calls if unparse(call.func) == "wandb.init"]
     if it.notes.get(_STARTED_BY_ALL) or len(inits) > len(set(started)) or it.sources.mention(_OWN_RUNS):
         return  # where no reading comes to one of them, all ranks may
     for place in dict.fromkeys(it.notes[_LOGGED]):
@@ -95,7 +95,7 @@ def _tests_around(it: Interpreter, place: CodeLocation) -> Iterator[ast.expr]:
         if choice.lineno <= place.line <= (choice.end_lineno or 0):
             yield choice.test
     for tried in it.list_nodes(ast.Try):
-        caught = (ast.unparse(each.type) if each.type else "Exception" for each in tried.handlers)
+        caught = (unparse(each.type) if each.type else "Exception" for each in tried.handlers)
         if tried.lineno <= place.line <= tried.body[-1].lineno and any(map(_CATCHES.search, caught)):
             yield ast.Name(id="caught", ctx=ast.Load())
 
@@ -107,7 +107,7 @@ def _says_nothing_of_ranks(test: ast.expr, name: str) -> bool:
     parts = walk(test)
     counts = (isinstance(part, (ast.Compare, ast.BinOp)) for part in parts)
     return any(counts) and name not in (
-        ast.unparse(part) for part in parts if isinstance(part, (ast.Name, ast.Attribute))
+        unparse(part) for part in parts if isinstance(part, (ast.Name, ast.Attribute))
     )
 
 

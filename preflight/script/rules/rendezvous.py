@@ -22,7 +22,7 @@ from preflight.script.rules.certainty import apply_doubts
 from preflight.script.rules.files import tests_around
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import list_names
-from preflight.script.syntax_trees import walk
+from preflight.script.syntax_trees import unparse, walk
 from preflight.script.values import Const
 from preflight.script.values.constants import NONE
 from preflight.script.values.operations import as_text, list_values, place_of
@@ -59,7 +59,7 @@ def _is_of_each_launched(it: Interpreter, event: ScriptEvent) -> bool:
     """Whether each rank of a launch does so, in front of a group that it makes itself."""
     some = any(place in _OF_FEW - {BY_RANK} or place.startswith(WITHOUT) for place in it.contexts)
     asked = (
-        any(_ASKS_PORT.search(ast.unparse(test)) for test in tests_around(it, event.call.node) if test)
+        any(_ASKS_PORT.search(unparse(test)) for test in tests_around(it, event.call.node) if test)
         if event.call
         else True
     )

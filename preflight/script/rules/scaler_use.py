@@ -12,6 +12,7 @@ from preflight.script.rules.graph_syntax import find_names
 from preflight.script.rules.method_calls import UNSEEN, group_calls, has_unknown_call, list_owners, note_call
 from preflight.script.rules.own_names import step_at
 from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.syntax_trees import unparse
 from preflight.script.values import Const, Ref
 from preflight.script.values.constants import NONE, TRUE
 from preflight.script.values.heap import HeapObject
@@ -130,7 +131,7 @@ def plain_step_after_a_scaled_loss(it: Interpreter, event: ScriptEvent) -> Itera
         )  # its own step() gets loss or scaler
         if optimizer is not None and scales and not handed:
             kept = optimizer.get("unscaled") != TRUE
-            if kept or not any(map(_ASKS_FINITE.search, map(ast.unparse, it.tests))):  # no overflow is found
+            if kept or not any(map(_ASKS_FINITE.search, map(unparse, it.tests))):  # no overflow is found
                 note_call(it, _UNSCALES if kept else _UNSCALED, optimizer.place, event.place)
     elif event.name == "unknown step":
         if it.state.scaled and it.loop_depth and it.notes.get("scaler"):

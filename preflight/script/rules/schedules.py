@@ -10,7 +10,7 @@ from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.rules.own_measures import get_last_name, list_stores, list_turn_nodes
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import list_names
-from preflight.script.syntax_trees import walk
+from preflight.script.syntax_trees import unparse, walk
 from preflight.script.values import Const
 from preflight.script.values.constants import TRUE
 from preflight.script.values.operations import as_text
@@ -96,7 +96,7 @@ def _list_makings(it: Interpreter, expr: ast.expr, *ops: type[ast.operator]) -> 
     stores = it.sources.parser.find(list_stores, it.source.tree)
     parts, seen = walk(expr), set[str]()
     for part in parts:  # which grows
-        name = ast.unparse(part) if type(part) in (ast.Name, ast.Attribute) else ""
+        name = unparse(part) if type(part) in (ast.Name, ast.Attribute) else ""
         if name in stores and name not in seen:
             seen.add(name)
             parts += [inner for value, _ in stores[name] for inner in walk(value)]

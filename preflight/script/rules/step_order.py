@@ -11,7 +11,7 @@ from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.rules.method_calls import group_calls, note_call
 from preflight.script.rules.own_names import call_at, step_at
 from preflight.script.rules.registry import Level, RuleHit, rule
-from preflight.script.syntax_trees import walk
+from preflight.script.syntax_trees import unparse, walk
 from preflight.script.values import Class, Const, Dtype, ExternalName, Ref, Value
 from preflight.script.values.constants import NONE, TRUE
 from preflight.script.values.operations import list_values
@@ -109,7 +109,7 @@ def _emptied_in_each_turn(it: Interpreter, event: ScriptEvent, optimizer: Ref) -
     inside = place.path == loop.place.path == event.place.path and _is_within(it, loop.place, place)
     if not inside or len(some) != 1 or it.evaluate(some[0]) == Const(1):
         return
-    parts = ast.unparse(some[0])  # of which a sum is made: other optimizers may have the other turns
+    parts = unparse(some[0])  # of which a sum is made: other optimizers may have the other turns
     text = "\n".join(it.source.lines[loop.place.line - 1 : max(place.line, event.place.line)])
     sums = _SUMS.search(parts) or re.search(rf"/=? *\(?{re.escape(parts)}\b", text)
     if sums and not re.search(r"\.grad\b", text) and it.attr(optimizer, "prepared") != TRUE:
@@ -210,7 +210,7 @@ def prepared_and_lost(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     target = statement.targets[0] if isinstance(statement, ast.Assign) else None
     if not isinstance(target, (ast.Tuple, ast.List)) or any(map(_is_starred, target.elts)):
         return
-    names, given = map(ast.unparse, target.elts), list(map(ast.unparse, call.node.args))
+    names, given = map(unparse, target.elts), list(map(unparse, call.node.args))
     taken = list(names)
     if len(given) > 1 and len(taken) != len(given):
         message = f"this returns {len(given)} things, and {len(taken)} names take them"
@@ -228,4 +228,4 @@ def _is_starred(node: ast.AST) -> bool:
 
 
 def _fix(call: ast.Call) -> str:
-    return f"{', '.join(map(ast.unparse, call.args))} = {ast.unparse(call)}"
+    return f"{', '.join(map(unparse, call.args))} = {unparse(call)}"

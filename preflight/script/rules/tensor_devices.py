@@ -12,7 +12,7 @@ from preflight.script.libraries.casts import list_parts
 from preflight.script.rules.graph_syntax import find_names, is_of_data
 from preflight.script.rules.own_names import get_assigned_name
 from preflight.script.rules.registry import Level, RuleHit, rule
-from preflight.script.syntax_trees import ByKind
+from preflight.script.syntax_trees import ByKind, unparse
 from preflight.script.values import Class, Dtype, ExternalName, Ref
 from preflight.script.values.constants import FALSE, NONE, ON_CPU, ON_GPU, TRUE
 from preflight.script.values.heap import HeapObject
@@ -113,7 +113,7 @@ def _moves_itself(it: Interpreter, thing: HeapObject) -> bool:
     cls = thing.get("__class__")
     if not isinstance(cls, Class):
         return thing.get("touched") == TRUE
-    return any(_MOVES.search(ast.unparse(info.node)) for info in it.mro(cls.key))
+    return any(_MOVES.search(unparse(info.node)) for info in it.mro(cls.key))
 
 
 def _stays_on_cpu(it: Interpreter, model: int, thing: HeapObject) -> bool:
@@ -170,7 +170,7 @@ def moved_nowhere(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     owner = call.node.func.value
     found = id(call.node) in dropped and isinstance(owner, ast.Name) and owner.id in names
     if found and not it.sources.mention(_MOVES_IN_PLACE):
-        fix = f"{ast.unparse(owner)} = {ast.unparse(call.node)}"
+        fix = f"{unparse(owner)} = {unparse(call.node)}"
         yield RuleHit(event.place, "this moves nothing: it returns another tensor", fix, Level.ERROR)
 
 
@@ -183,7 +183,7 @@ def _dropped(kinds: ByKind) -> tuple[set[str], set[int]]:
             names |= {name for part in getattr(node.target, "elts", ()) for name in find_names([part])}
     for node in kinds.get(ast.Assign, ()):
         if isinstance(node.targets[0], ast.Tuple) and re.search(
-            r"^\w*(?:batch|data)$|^next\(", ast.unparse(node.value)
+            r"^\w*(?:batch|data)$|^next\(", unparse(node.value)
         ):
             names |= find_names(node.targets)
     names -= {
@@ -259,7 +259,7 @@ def _half_casts(kinds: ByKind) -> tuple[set[int], dict[str, list[tuple[int, int,
 
 
 def _is_half(node: ast.expr) -> bool:
-    return _HALVES.fullmatch(ast.unparse(node)) is not None
+    return _HALVES.fullmatch(unparse(node)) is not None
 
 
 def _stays_in_float32(it: Interpreter, thing: HeapObject) -> bool:
@@ -268,9 +268,9 @@ def _stays_in_float32(it: Interpreter, thing: HeapObject) -> bool:
         return False
     if thing.get("sharded") == TRUE or thing.get("recast") == TRUE:
         return False
-    classes = [ast.unparse(info.node) for info in it.classes.values()]
+    classes = [unparse(info.node) for info in it.classes.values()]
     if any(map(_CASTS.search, classes)) or it.sources.mention(_BEFORE_MODELS):
         return False
     if isinstance(cls := thing.get("__class__"), Class):
-        return any(_OF_LAYERS.search(ast.unparse(info.node)) for info in it.mro(cls.key))
+        return any(_OF_LAYERS.search(unparse(info.node)) for info in it.mro(cls.key))
     return _COMPUTES.match(as_text(thing.get("__name__")) or "") is not None

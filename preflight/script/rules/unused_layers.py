@@ -59,9 +59,8 @@ def layer_without_a_use(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit
         found = it.held_back.setdefault("R418", [])
         parts = {number: thing for number in list_parts(it, event.ref) if (thing := it.thing(number))}
         for number, thing in parts.items():
-            held_as = [
-                key for each in parts.values() for key, value in each.attrs.items() if value == Ref(number)
-            ]
+            ref = Ref(number)
+            held_as = [key for each in parts.values() for key, value in each.attrs.items() if value == ref]
             for place, message, fix in _list_unused(it, thing, held_as):
                 either = f"{fix}, or {remedy}"
                 found.append(RuleHit(place, message, either, Level.WARNING, (event.place,)))

@@ -8,6 +8,7 @@ from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.library_names import GONE, root_and_last
 from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.syntax_trees import unparse
 from preflight.script.values import Class, Const, ExternalName
 from preflight.script.values.constants import FALSE, NONE
 
@@ -202,7 +203,7 @@ def removed_name(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
         node.body[0].lineno <= event.place.line <= (node.body[-1].end_lineno or 0)
         for node in it.sources.parser.nodes(it.source.tree)
         if (isinstance(node, ast.Try) and node.handlers)
-        or (isinstance(node, ast.With) and "suppress" in ast.unparse(node.items[0]))
+        or (isinstance(node, ast.With) and "suppress" in unparse(node.items[0]))
     )
     if gone is False or caught or it.tests or MAYBE in it.contexts:
         return

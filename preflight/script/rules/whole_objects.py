@@ -8,6 +8,7 @@ from preflight.frozen import dataclass
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.syntax_trees import unparse
 from preflight.script.values import Element, ExternalName, Map, Ref, Value
 from preflight.script.values.operations import as_text
 
@@ -58,8 +59,8 @@ def whole_object_read_as_weights(it: Interpreter, event: ScriptEvent) -> Iterato
         within = owner.id if isinstance(owner, Ref) else None if shared else it.stack[-1]
         plain = reads and not event.what  # weights_only=False beside it: in a handler, for a version
         saved = None if plain else "" if reads else _whole(it, call.args[0])
-        name, line = ast.unparse(node), node.lineno
-        given = [each for each in it.list_nodes(ast.Assign) if name in map(ast.unparse, each.targets)]
+        name, line = unparse(node), node.lineno
+        given = [each for each in it.list_nodes(ast.Assign) if name in map(unparse, each.targets)]
         times = sum(each.lineno < line for each in given)  # of a path that is given anew
         it.note(_File(known or f"{name} {times}", within, saved), event.place)
 

@@ -10,7 +10,7 @@ from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.rules.checkpoints import UNWRAPS, list_given_values
 from preflight.script.rules.own_measures import get_last_name, list_stores
 from preflight.script.rules.registry import Level, RuleHit, rule
-from preflight.script.syntax_trees import ByKind
+from preflight.script.syntax_trees import ByKind, unparse
 from preflight.script.values import Class, Func
 from preflight.script.values.constants import TRUE
 from preflight.script.values.operations import as_text
@@ -159,6 +159,6 @@ def _is_given_prepared(it: Interpreter, owner: str) -> bool:
     made = [(part.targets[0], part.value) for part in assigns if get_last_name(part.value) == "prepare"]
     return bool(made) and all(
         isinstance(value, ast.Call)
-        and [*map(ast.unparse, getattr(target, "elts", [target]))] == [*map(ast.unparse, value.args)]
+        and [*map(unparse, getattr(target, "elts", [target]))] == [*map(unparse, value.args)]
         for target, value in made
     )
