@@ -415,6 +415,17 @@ dist.barrier()
 if dist.get_rank() == 0 and files:
     print(files)
 """,
+    "a name that the other ranks get first, and rank 0 behind them": DDP
+    + """
+def score(metric):
+    if dist.get_rank() != 0:
+        found = metric.compute()
+    dist.barrier()
+    if dist.get_rank() == 0:
+        found = metric.compute()
+    return found
+print(score(load_metric()))
+""",
     "frozen parts and others that FSDP wraps apart": """
 import torch, torch.distributed as dist
 from torch import nn
