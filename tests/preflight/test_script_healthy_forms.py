@@ -426,6 +426,35 @@ def score(metric):
     return found
 print(score(load_metric()))
 """,
+    "an engine that a module of the project makes under one setting": """
+import argparse
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+class Trainer:
+    def __init__(self, args):
+        self.deepspeed = args.deepspeed
+        self.model = torch.nn.Linear(8, 8).cuda()
+        self.opt = torch.optim.AdamW(self.model.parameters())
+        if args.deepspeed:
+            from our_engines import deepspeed_init
+            self.model, self.opt = deepspeed_init(self)
+        else:
+            self.model = DDP(self.model, device_ids=[args.gpu])
+    def train(self, loader):
+        for batch in loader:
+            loss = self.model(batch.cuda()).sum()
+            if self.deepspeed:
+                self.model.backward(loss)
+                self.model.step()
+            else:
+                loss.backward()
+                self.opt.step()
+                self.opt.zero_grad()
+parser = argparse.ArgumentParser()
+parser.add_argument("--deepspeed", action="store_true")
+parser.add_argument("--gpu", type=int)
+Trainer(parser.parse_args()).train(torch.utils.data.DataLoader(range(9)))
+""",
     "frozen parts and others that FSDP wraps apart": """
 import torch, torch.distributed as dist
 from torch import nn

@@ -43,9 +43,7 @@ def _list_bound_in(it: Interpreter, node: ast.If) -> frozenset[str]:
     same = [
         (each.body[0].lineno, each.body[-1].end_lineno or 0)
         for each in it.list_nodes(ast.If)
-        if each is node
-        or it.branch_places.get(id(each), ("",))[0] == RANK_0
-        or unparse(each.test) == test
+        if each is node or it.branch_places.get(id(each), ("",))[0] == RANK_0 or unparse(each.test) == test
     ]
     found = set[str]()
     for scope, bound in ((it.scope, _bindings), (it.source.tree, _attributes)):

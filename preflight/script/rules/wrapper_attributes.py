@@ -39,7 +39,7 @@ _OF_ENGINES = frozenset(
     }
 )
 """Methods of DeepSpeed's engine, which scripts call where an option chooses it."""
-_MAKES_ENGINES = re.compile(r"deepspeed\.initialize\(|ds_init\(|deepspeed import[^\n]*initialize")
+_MAKES_ENGINES = re.compile(r"deepspeed\.init|(?:ds|deepspeed)_init\w*\(|deepspeed import[^\n]*init")
 
 
 def _may_be_inside(it: Interpreter, owner: str) -> bool:
