@@ -427,9 +427,9 @@ def score(metric):
 print(score(load_metric()))
 """,
     "an engine that a module of the project makes under one setting": """
-import argparse
 import torch
 from torch.nn.parallel import DistributedDataParallel as DDP
+from our_args import read_args
 class Trainer:
     def __init__(self, args):
         self.deepspeed = args.deepspeed
@@ -450,10 +450,7 @@ class Trainer:
                 loss.backward()
                 self.opt.step()
                 self.opt.zero_grad()
-parser = argparse.ArgumentParser()
-parser.add_argument("--deepspeed", action="store_true")
-parser.add_argument("--gpu", type=int)
-Trainer(parser.parse_args()).train(torch.utils.data.DataLoader(range(9)))
+Trainer(read_args()).train(torch.utils.data.DataLoader(range(9)))
 """,
     "frozen parts and others that FSDP wraps apart": """
 import torch, torch.distributed as dist
