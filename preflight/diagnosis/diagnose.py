@@ -16,7 +16,7 @@ from preflight.diagnosis.error_lines import ends_in_error, find_error_lines
 from preflight.diagnosis.exception_shapes import select_exceptions
 from preflight.diagnosis.host_evidence import Context, apply_context
 from preflight.diagnosis.lines import Line, Log, read_logs
-from preflight.diagnosis.outlived_exceptions import blank_ignored, blank_outlived
+from preflight.diagnosis.outlived_exceptions import blank_ignored, blank_outlived, blank_replaced
 from preflight.diagnosis.pod_events import blank_recovered
 from preflight.diagnosis.quoted_text import blank_samples, is_shown_text
 from preflight.diagnosis.rank_exits import exit_candidates
@@ -70,7 +70,8 @@ def diagnose_lines(lines: Sequence[Line], context: Context | None = None) -> Dia
 
 
 def _diagnose(lines: Sequence[Line], context: Context | None, *, beside_earlier: bool) -> Diagnosis:
-    lines = blank_outlived(blank_ignored(blank_samples(blank_data_tables(blank_recovered(lines)))))
+    lines = blank_samples(blank_data_tables(blank_recovered(lines)))
+    lines = blank_outlived(blank_ignored(blank_replaced(lines)))
     parsed = [each for each in parse_exceptions(lines) if not (each.bare and is_harmless(each.line.text))]
     raised, hits = select_exceptions(parsed, find_hits(lines))
     course = RunProgress(lines)

@@ -54,6 +54,43 @@ _REFUSED = re.compile(r"\bHTTP/\d(?:\.\d)?\" [45]\d\d\b")
 ANSWERED = re.compile(r"\bHTTP/\d(?:\.\d)?\" 2\d\d\b|\bApplication shutdown complete\b")
 
 
+_NO_LAUNCHER = r"^(?!(?:\w+\.)*(?:CalledProcess|ChildFailed)Error)(?:\w+\.)*\w+(?:Error|Exception): .{1,300}"
+_OTHER_WAY = r"(?:slow(?:er)?|default|fallback|eager|CPU|cpu|pure|[Pp]ython|PyTorch|torch|native|plain|built-?in|cached|local|previous|naive|reference|sdpa|SDPA)"
+# An exception with what a program does instead behind it, in brackets or behind a dash.
+_REPLACED = re.compile(
+    _NO_LAUNCHER
+    + r"\(.{0,40}\b(?:using (?:the |an? |its )?"
+    + _OTHER_WAY
+    + r"|falling back|skipping (?:it|this|them)|ignor(?:ed|ing it)|continuing)\b[^()]{0,60}\)\.?$|"
+    + _NO_LAUNCHER
+    + r" -{1,2} (?:using (?:the |an? |its )?"
+    + _OTHER_WAY
+    + r"|falling back|skipping (?:it|this|them)|ignor(?:ed|ing it)|continuing)\b[^-]{0,60}$"
+)
+
+
+def blank_replaced(lines: Sequence[Line]) -> Sequence[Line]:
+    """Return the lines with those empty that say what a program does in place of what was raised.
+
+    It must not be the end of a traceback, and its process must have printed something behind it.
+    """
+    raised = [
+        index for index, line in enumerate(lines) if "Error: " in line.text or "Exception: " in line.text
+    ]
+    found = [index for index in raised if _REPLACED.match(lines[index].text)]
+    if not found:
+        return lines
+    last = {line.stream: index for index, line in enumerate(lines) if line.text}
+    kept = list(lines)
+    for index in found:
+        stream = lines[index].stream
+        near = reversed(lines[max(0, index - _AMID_OTHERS) : index])
+        above = next((each.text for each in near if each.stream == stream), "")
+        if last[stream] > index and not above.startswith(" "):
+            kept[index] = replace(lines[index], text="")
+    return kept
+
+
 def blank_ignored(lines: Sequence[Line]) -> Sequence[Line]:
     """Return the lines with those empty that show exceptions which Python ignored: nothing ends by them.
 

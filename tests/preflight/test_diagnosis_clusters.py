@@ -70,6 +70,21 @@ def test_what_is_like_it_and_failed_stays_one(log: str) -> None:
     assert diagnose(log).verdict != BENIGN
 
 
+@pytest.mark.parametrize(
+    ("code", "log"),
+    [
+        ("S00", f"{_FRAME}RuntimeError: cannot build the kernel (using PyTorch's headers)\nbye\n"),
+        (
+            "S38",
+            "step 1\nRuntimeError: CUDA error: an illegal memory access was encountered (using default)\n",
+        ),
+        ("S76", "[rank1]: OSError: [Errno 28] No space left on device (ignored)\n[rank0]: step 2\n"),
+    ],
+)
+def test_what_ends_a_traceback_or_a_process_is_not_replaced(code: str, log: str) -> None:
+    assert [cause.code for cause in diagnose(log).causes] == [code]
+
+
 def _records(level: str, *messages: str) -> str:
     return "\n".join(json.dumps({"level": level, "msg": message}) for message in messages)
 

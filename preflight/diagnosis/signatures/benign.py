@@ -3,8 +3,6 @@
 from preflight.diagnosis.signatures.model import Notice, notice
 
 _NO_END = r"^(?!.{0,200}\b(?:shut|exit|stopp|terminat|clos|kill|quit|abort|di(?:es|ed)\b)).{0,200}"
-_NO_LAUNCHER = r"^(?!(?:\w+\.)*(?:CalledProcess|ChildFailed)Error)(?:\w+\.)*\w+(?:Error|Exception): .{1,300}"
-_OTHER_WAY = r"(?:slow(?:er)?|default|fallback|eager|CPU|cpu|pure|[Pp]ython|PyTorch|torch|native|plain|built-?in|cached|local|previous|naive|reference|sdpa|SDPA)"
 ROWS: tuple[Notice, ...] = (
     notice("W01", r"use_cache=True. is incompatible|Caching is incompatible with gradient checkpointing",
             "harmless: the cache is switched off for training", safe=True),
@@ -56,10 +54,8 @@ ROWS: tuple[Notice, ...] = (
     notice("W30", r"\bulimit: .{1,60}: cannot modify limit|\bsh: (?:cannot set terminal process group|no job control in this shell)",
            "harmless where nothing else fails: the shell continues without it", safe=True),
     notice("W31", r"\bNRT:nrt_close\b", "harmless: Neuron's runtime was left open when the process ended", safe=True),
-    notice("W34", r"\b(?:Readiness|Startup) probe failed: |\"Probe failed\" probeType=\"(?:Readiness|Startup)",
-           "harmless while a server starts: Kubernetes asks until it answers", safe=True),
-    notice("W33", _NO_LAUNCHER + r"\(.{0,40}\b(?:using (?:the |an? |its )?" + _OTHER_WAY + r"|falling back|skipping (?:it|this|them)|ignor(?:ed|ing it)|continuing)\b[^()]{0,60}\)\.?$|" + _NO_LAUNCHER + r" -{1,2} (?:using (?:the |an? |its )?" + _OTHER_WAY + r"|falling back|skipping (?:it|this|them)|ignor(?:ed|ing it)|continuing)\b[^-]{0,60}$",
-           "harmless: the program says what it does instead, and continues", safe=True),
     notice("W32", _NO_END + r"\b[Rr]eload\w*\b.{0,80}\bSIGHUP\b|" + _NO_END + r"\bSIGHUP\b.{0,80}\b[Rr]eload",
            "harmless: a program reads its settings again at this signal, and continues", safe=True),
+    notice("W33", r"\b(?:Readiness|Startup) probe failed: |\"Probe failed\" probeType=\"(?:Readiness|Startup)",
+           "harmless while a server starts: Kubernetes asks until it answers", safe=True),
 )  # fmt: skip
