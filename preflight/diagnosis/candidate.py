@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Self
 
 from preflight import regex as re
+from preflight.diagnosis.collective_waits import summarize_waits
 from preflight.diagnosis.exception_origins import find_calling_library
 from preflight.diagnosis.fix_commands import describe_own_memory, find_command, find_place_command
 from preflight.diagnosis.lines import Line
@@ -21,7 +22,7 @@ from preflight.frozen import dataclass
 MOST_EVIDENCE = 5
 _ABOUT_GPUS = re.compile(r"cuda|gpu|nccl|nvidia|driver|device|distributed", re.IGNORECASE)
 _MISSING_MODULE, _REFUSED_ARGUMENT, _ABORT, _REFUSED_LINE, _NO_PROGRAM = "S89", "S90", "S69", "S98", "S110"
-_GPU_MEMORY, _KILLED, _TIME_LIMIT = "S20", "S70", "S95"
+_GPU_MEMORY, _KILLED, _TIME_LIMIT, _TIMED_OUT = "S20", "S70", "S95", "S54"
 _BY_SHELL = re.compile(r"(?:.{1,200}: line \d+: +\d+ )?Killed\b")
 _CPU_LIMIT = re.compile(r"^\++ ulimit (?:-\w+ )?-[HS]{0,2}t [1-9]|^cpu time +\(seconds, -t\) +\d")
 # A heap or stack that the C library found corrupt; in any other abort a program ends for its own reason.
@@ -175,6 +176,9 @@ def _as_said(
         unclear = all(_ERRNO_ALONE.search(line.text) for line in shown)
     below = course.text_from(shown[:MOST_EVIDENCE])
     said, fix, command = find_advice(row.code, below, places)
+    if row.code == _TIMED_OUT and not (said or fix or command):
+        waits = summarize_waits(line.text for line in shown)
+        said, fix, command = waits.cause, waits.fix, waits.command
     return replace(
         cause,
         cause=said or cause.cause,

@@ -64,6 +64,8 @@ _ADVICE: tuple[tuple[str, str, str], ...] = (
     ("RuntimeError", r"created only for scalar outputs", "reduce the loss to one number before its backward: loss.mean()"),
     ("TypeError", r"is not JSON serializable", "convert it before it is written: .item() or .tolist() for a tensor or an array"),
     ("UnicodeDecodeError", "", "the file is binary or compressed, or text of another encoding: read it with its own reader, or name the encoding (encoding=)"),
+    ("ScannerError|ParserError", r"\bwhile (?:scanning|parsing)\b", "correct that YAML at the line and column that are below the message: no tabs, a blank behind each colon, one depth for keys of one level, quotes around text with ': ' or '#'"),
+    ("OSError", r"File name too long", "a name has more than 255 bytes, or a path more than 4096: shorten the run's or experiment's name, or what the script makes a file name of"),
     ("JSONDecodeError|ScannerError|ParserError", "", "what was read is not what this parser takes: print its first characters; it is often empty, cut off, or a page that reports an error"),
     ("RuntimeError", r"powers of two when computing in half precision", "run the FFT in float32 (x.float(), outside of autocast): cuFFT takes half precision for sizes of a power of two alone"),
     ("TypeError", r"convert cuda\S* device type tensor to numpy", "tensor.detach().cpu() first: for numbers that are kept, loss.item() where they are made"),

@@ -13,7 +13,7 @@ _READING_ERRORS = frozenset({
 })  # fmt: skip
 _READS_MODELS = re.compile(
     r"/(?:torch/serialization|safetensors/|transformers/(?:tokenization|configuration_utils|modeling_utils|feature_extraction"
-    r"|image_processing|processing_utils|convert_slow|generation/configuration)|tokenizers/|peft/(?:config|utils/save_and_load|peft_model))"
+    r"|image_processing|processing_utils|trainer_callback|convert_slow|generation/configuration)|tokenizers/|peft/(?:config|utils/save_and_load|peft_model))"
 )
 # Readers of data sets, and what they raise where a file is not what they expect.
 _READS_DATA = re.compile(
@@ -127,6 +127,7 @@ _ANOTHER_THING: tuple[tuple[frozenset[str], re.Pattern[str], str], ...] = (
     (frozenset({"S37"}), re.compile(r"^(?:[A-Za-z]:|/Users)/(?s:.*)have NCCL built in"), "S102"),
     (frozenset({"S89"}), re.compile(r"-packages/[^\n]{1,300}\.py:<module>\n(?:[^\n]{1,300}/__init__\.py:__getattr__\n)?module '[\w.]{1,120}' has no attribute '"), "S104"),
     (frozenset({"S49", "S52"}), re.compile(r"^(?!(?s:.*)torch/distributed/)(?s:.*)\bwait timeout after \d+ms, keys:"), "S54"),
+    (frozenset({"S92"}), re.compile(r"/torch/distributed/checkpoint/(?s:.*)No such file or directory: '[^'\n]*\.metadata'"), "S84"),
     (frozenset({"S92"}), re.compile(r"/subprocess\.py:_execute_child\n.*No such file or directory: '[^/']+'"), "S110"),
 )  # fmt: skip
 

@@ -56,7 +56,6 @@ _SET_VARIABLE = re.compile(
 _UNITS_PER_GIB = {"G": 1.0, "M": 1024.0, "K": 1024.0**2}
 _MUCH, _OTHERS_HOLD_GIB, _NEARLY_ALL = 0.2, 2.0, 0.9
 """Share of a GPU's memory, and GiB: more than CUDA takes for a process; a share that leaves others none."""
-_WAITS = re.compile(r"\[Rank (\d{1,6})\] Watchdog caught .{1,60}SeqNum=(\d{1,12}), OpType=(\w{1,40})")
 _BATCH = re.compile(r"world_size (\d{1,9}) != (\d{1,9}) \* (\d{1,9}) \* (\d{1,9})")
 _DIVIDED = re.compile(r"\((\d{1,7})\).{0,60}(?:divisible by|multiple of).{0,80}?\(?\b(\d{1,7})\b\)?")
 _MOST_DIVIDED = 1_000_000
@@ -245,16 +244,6 @@ def _sizes(text: str) -> str:
     return f"{whole} is a multiple of {fitting}; multiples of {part} beside it are {whole // part * part} and {(whole // part + 1) * part}"
 
 
-def _waiting(text: str) -> str:
-    """Return what ranks wait in, where it differs: they went other ways before, or are of several groups."""
-    waits = {rank: f"{kind} {number}" for rank, number, kind in _WAITS.findall(text)}
-    if waits and all(wait.endswith(" 1") for wait in waits.values()):
-        return "gpulaunch bench HOSTS measures the links: a group's first collective did not end; NCCL_P2P_DISABLE=1 only as a test (slower)"
-    shown = ", ".join(f"rank {rank} waits in {wait}" for rank, wait in waits.items())
-    differ = len(set(waits.values())) > 1
-    return f"{shown}: alike within one group, unless one went another way before" if differ else ""
-
-
 def _shadowed(text: str) -> str:
     module = _first(_OF_MODULE, text)
     package = find_package(module)
@@ -276,7 +265,6 @@ _MAKERS: dict[str, Callable[[str], str]] = {
     "S20": _memory,
     "S50": lambda _text: "ss -ltnp",
     "S51": _reach,
-    "S54": _waiting,
     "S71": _crashed,
     "S76": lambda _text: "df -h . /tmp",
     "S90": _rename,

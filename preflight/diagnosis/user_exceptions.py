@@ -37,6 +37,8 @@ _OWN_RAISE = re.compile(r"\s*raise\b")
 _HEADING = re.compile(
     r"(?::|\bmaking fake tensor call|\broot error\(s\) found\.|\bfollowing (?:error|operation)s?\b.{0,80})\s*$"
 )
+# How torch.distributed.checkpoint puts the tracebacks of ranks below its own exception.
+_OF_RANK = re.compile(r"Traceback \(most recent call last\): \(RANK \d+\)")
 _GOT = re.compile(r"\bgot (?P<type>\w{1,80})\((?P<quote>['\"])(?P<message>.{1,600}?)(?P=quote)\)")
 _RAY_LOGS = "that worker's own: /tmp/ray/session_latest/logs/worker-*.err on its host"
 
@@ -69,7 +71,7 @@ def find_user_exceptions(
             root.name == "KeyboardInterrupt" and root.line.order in matched
         ):
             continue
-        if is_explained_below(root, matched):
+        if is_explained_below(root, matched) or _is_relay(root, raised, matched, course):
             continue
         row = find_row_of_place(chain, find_source_above(course, root.line))
         made = (
@@ -107,6 +109,17 @@ def is_explained_below(raised: ParsedException, matched: Collection[int]) -> boo
     """Whether a row knows a line below an exception's first one, which only announces it."""
     below = range(raised.line.order + 1, raised.line.order + 1 + MOST_BELOW) if raised.below else range(0)
     return _HEADING.search(raised.message) is not None and any(order in matched for order in below)
+
+
+def _is_relay(
+    raised: ParsedException, others: Sequence[ParsedException], matched: set[int], course: RunProgress
+) -> bool:
+    """Whether an exception only carries those of ranks below it, of which a row knows the first."""
+    below = raised.line.order + 1
+    if below >= len(course.lines) or not _OF_RANK.search(course.lines[below].text):
+        return False
+    behind = [each for each in others if each.line.order > below and each.line.stream == raised.line.stream]
+    return any(is_known(each, matched) for each in behind[:1])
 
 
 def is_known(raised: ParsedException, matched: set[int] | frozenset[int]) -> bool:

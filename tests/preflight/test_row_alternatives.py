@@ -9,6 +9,7 @@ FRAMES = (
 )
 ON_NCCL = "node3:98:141 [2]"
 NO_LIBRARY = "cannot open shared object file: No such file or directory"
+OTHER_SIZES = "appears not to match sizes of the same param in process 0."
 UNFIT = "RuntimeError: Error(s) in loading state_dict for Net:"
 FIRST_CALL = "[rank0]:[E ProcessGroupNCCL.cpp:6] [Rank 0] Watchdog caught collective operation timeout"
 CRASHED = (
@@ -201,6 +202,30 @@ CRASHED = (
             "are 8 and 12",
         ),
         (f"{FRAMES}RuntimeError: Weight update group already initialized.\n", "restart trl vllm-serve"),
+        (
+            "w2: Permission denied (publickey,password).\npdsh@head: w2: ssh exited with exit code 255\n",
+            "onto that host; ssh -o BatchMode=yes HOST true must",
+        ),
+        ("pdsh@head: w2: rcmd: socket: Permission denied\n", "export PDSH_RCMD_TYPE=ssh"),
+        ("pdsh@head: w2: ssh exited with exit code 255\n", "repair access first"),
+        (
+            f"{FRAMES}RuntimeError: [1]: params[0] in this process with sizes [9] {OTHER_SIZES}\n",
+            "named_parameters()",
+        ),
+        (
+            f"{FRAMES}jaxlib.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 8\n",
+            "XLA_PYTHON_CLIENT_MEM_FRACTION=.95",
+        ),
+        (
+            f"{FRAMES}CUDAMismatchException: Installed CUDA version 11.8 does not match the version torch\n",
+            "DS_SKIP_CUDA_CHECK=1 only where",
+        ),
+        (
+            f"{FRAMES}yaml.scanner.ScannerError: while scanning for the next token\nfound character '\\t'\n",
+            "correct that YAML at the line",
+        ),
+        (f"{FRAMES}OSError: [Errno 36] File name too long: '/scratch/aaaa'\n", "more than 255 bytes"),
+        (f"{FRAMES}json.decoder.JSONDecodeError: Expecting value: line 1\n", "what was read is not what"),
     ],
 )
 def test_advice_is_that_of_the_alternative_of_a_row(log: str, advice: str) -> None:

@@ -80,6 +80,7 @@ ADVICE: tuple[Advice, ...] = (
     Advice("S20", r"[Nn]o (?:executable )?batch[ _]size", "not even a batch of one sample fits", "see who else holds the GPU (gpulaunch preflight HOST); then bfloat16 weights, adapters (LoRA), or shards (FSDP, ZeRO)"),
     Advice("S20", r"\bResourceExhaustedError\b|tensorflow[./]", command="export TF_GPU_ALLOCATOR=cuda_malloc_async helps where memory is in pieces"),
     Advice("S20", r"stream executor", command="nvidia-smi shows who holds that GPU: it had no room to start CUDA"),
+    Advice("S20", r"\bjaxlib\b|XlaRuntimeError|JaxRuntimeError", "", "a smaller batch, or weights and optimizer sharded over more GPUs; XLA_PYTHON_CLIENT_MEM_FRACTION=.95 where nothing else is on the GPU"),
     Advice("S20", r"\bRESOURCE_EXHAUSTED\b|\bjaxlib\b", command="jax.checkpoint on the layers keeps less for the backward; donate_argnums of jit frees the state that a step replaces"),
     Advice("S20", r"cache blocks|KV cache", "what vLLM may take of the GPU leaves no room for its cache beside the weights", "see what else is on that GPU (gpulaunch preflight HOST): a trainer in the same process, another server; then what vLLM may take, and what it is to hold"),
     Advice("S20", r"cache blocks|KV cache", command="a larger gpu_memory_utilization (vLLM's share of the whole GPU, its weights included), a smaller max_model_len, or more GPUs (tensor_parallel_size)"),

@@ -41,7 +41,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S77", r"\bnode had condition: .{0,60}MemoryPressure|\bNODE_OUT_OF_MEMORY\b|exceeds? job (?:hard|soft) limit \"[hs]_(?:vmem|rss|data)|\b(?:[Jj]ob|[Cc]ontainer|[Pp]od|[Nn]ode|[Ww]orker|[Tt]ask|[Pp]rocess)\b.{0,60}\bran out-of-memory\b|JobContainerMemoryLimitExceeded|TerminatedByOOMKiller|memory usage exceeded request_memory|killed by the OOM killer|\bkilled by OOM\b|result 'oom-kill'"),
     ("S48", r"\bnode had condition: .{0,60}PIDPressure|\bjava\.lang\.OutOfMemoryError: unable to create |OpenBLAS ?: [Pp]rogram (?:will|is) [Tt]erminate"),
     ("S95", r"\bexceeded (?:hard|soft) (?:wallclock|cpu) time|\bMaxRuntimeExceeded\b|^The user-provided time limit for job execution has been reached"),
-    ("S96", r"TaintManagerEviction|\bNodeNotReady\b|\bJob was evicted\b|\bJobNodesLost\b|^\s*(?:Warning|Normal) +Preempted\b|\"action\": ?\"(?:terminate|stop|hibernate)\", ?\"time\"|[Jj]ob interrupted for spot"),
+    ("S96", r"TaintManagerEviction|\bactor's node was terminated|^(?:(?:Status|Reason): .{0,40})?\s*Reason:\s+Evicted$|\bNodeNotReady\b|\bJob was evicted\b|\bJobNodesLost\b|^\s*(?:Warning|Normal) +Preempted\b|\"action\": ?\"(?:terminate|stop|hibernate)\", ?\"time\"|[Jj]ob interrupted for spot"),
     ("S78", r"\b[Jj]ob deleted at request of |PBS: job killed: .{0,60}\brequested job terminate"),
     ("S97", r"\bhas been marked dead because\b"),
     # Containers and registries.

@@ -78,7 +78,8 @@ ADVICE: tuple[Advice, ...] = (
     Advice("S103", r"environment variable \w+ expected|parameter missing|^KeyError", "the script was started without a launcher, which gives each rank its number", "torchrun --nproc_per_node N SCRIPT (1 for a lone process), or gpulaunch run SCRIPT; both set RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT"),
     Advice("S64", r"resolve hostname", command="getent hosts HOST; ssh -G HOST shows what ~/.ssh/config makes of it"),
     Advice("S64", r"Host key verification failed|IDENTIFICATION HAS CHANGED", "this machine does not know the host's SSH key, or knows another one", "connect once by hand and compare the key: ssh HOST true; where its administrator says that it is new, ssh-keygen -R HOST removes the old one"),
+    Advice("S64", r"Permission denied \((?:publickey|password|gssapi|keyboard)", "the host takes none of the SSH keys that this user offers", "put a key of the user who starts the run onto that host; ssh -o BatchMode=yes HOST true must succeed from the machine that starts it"),
     Advice("S64", r"(?<!socket: )Permission denied", command="ssh-copy-id USER@HOST; ssh -v HOST true shows which keys it tries"),
-    Advice("S64", r"^pdsh@", "pdsh starts the hosts by another program than ssh, or cannot reach them", "PDSH_RCMD_TYPE=ssh for DeepSpeed's launcher, and ssh HOST true must work without a password", "export PDSH_RCMD_TYPE=ssh"),
+    Advice("S64", r"^pdsh@(?!.{0,160}: ssh exited)", "pdsh starts the hosts by another program than ssh, or cannot reach them", "PDSH_RCMD_TYPE=ssh for DeepSpeed's launcher, and ssh HOST true must work without a password", "export PDSH_RCMD_TYPE=ssh"),
     Advice("S64", r"exchange_identification|during banner exchange", "", "fewer connections at once, or a larger MaxStartups in the host's /etc/ssh/sshd_config; its journalctl -u ssh says why it refused"),
 )  # fmt: skip
