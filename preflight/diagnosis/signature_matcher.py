@@ -3,6 +3,7 @@
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import accumulate, repeat
 
@@ -32,6 +33,10 @@ _SPAWN = re.compile(r"multiprocessing/spawn\.py|^Process Spawn\w+-\d")
 _NEVER_JOINED, _TOO_MANY = "S52", "S116"
 _JOINED = re.compile(r"world_size=(\d{1,7}), (?:worker_count|num_workers_joined)=(\d{1,7})")
 _FORK_ABOVE = 60  # lines above a message that are read for signs of a fork: those of one traceback
+# What caught the exception of an import has printed it so, and may continue without.
+_PRINTED = re.compile(
+    r"(?:cannot import name|No module named) ['\"]|(?:/\S{1,300}/)?lib[\w+.-]{1,60}\.so[.\d]*: cannot open shared object"
+)
 _ZEROS = bytes(ord("0") if chr(byte).isdecimal() else byte for byte in range(128)) + bytes(range(128, 256))
 
 
@@ -61,9 +66,18 @@ def find_hits(lines: Sequence[Line]) -> list[SignatureHit]:
             row = find_signature(_FORKED)
         elif row is not None and row.code == _NEVER_JOINED and _more_joined(line.text):
             row = find_signature(_TOO_MANY)
+        elif row is not None and _PRINTED.match(line.text) and not _is_announced(lines, line):
+            row = replace(row, broad=True)
         if row is not None and not is_harmless(line.text):
             found.append(SignatureHit(row, line))
     return found
+
+
+def _is_announced(lines: Sequence[Line], line: Line) -> bool:
+    """Whether the line above says that something ended by what a line says."""
+    return any(
+        "because of the following error" in each.text for each in lines[max(0, line.order - 1) : line.order]
+    )
 
 
 def _more_joined(text: str) -> bool:

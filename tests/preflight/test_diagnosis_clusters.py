@@ -85,6 +85,14 @@ def test_what_ends_a_traceback_or_a_process_is_not_replaced(code: str, log: str)
     assert [cause.code for cause in diagnose(log).causes] == [code]
 
 
+def test_the_words_of_an_import_alone_are_likely_and_certain_below_what_ended_by_them() -> None:
+    words = "No module named 'apex'\n"
+    heading = "RuntimeError: Failed to import our.models because of the following error (look up):\n"
+    alone, announced = diagnose(f"step 1\n{words}"), diagnose(f"{_FRAME}{heading}{words}")
+    assert [(cause.code, cause.confidence) for cause in alone.causes] == [("S89", "likely")]
+    assert [(cause.code, cause.confidence) for cause in announced.causes] == [("S89", "certain")]
+
+
 def _records(level: str, *messages: str) -> str:
     return "\n".join(json.dumps({"level": level, "msg": message}) for message in messages)
 
