@@ -170,6 +170,7 @@ def _require_grad(it: Interpreter, owner: Ref | Element, _model: int, call: Call
         it.change(owner.of, trainable=Const("some"))
         return
     words = [Const("all") if item == TRUE else Const("none") for item in list_values(wanted)]
+    it.emit(call.event("requires grad", owner.id, value=wanted))
     for model in list_parts(it, owner.id):
         it.change(model, __frozen__=Const(wanted == FALSE), trainable=join(words))
 
@@ -326,6 +327,8 @@ def note_average(it: Interpreter, average: Value, model: Value, call: Call, by: 
 def assign_parameter(it: Interpreter, owner: Element, name: str, value: Value, place: CodeLocation) -> None:
     """Note `p.requires_grad = ...`, `p.data = ...`, `p.grad.data = ...` for the parameters of a model."""
     if name == "requires_grad":
+        if owner.what == "parameter":
+            it.emit(ScriptEvent("requires grad", place, owner.of, None, "", {"value": value}))
         for model in list_parts(it, owner.of) if it.thing(owner) is not None else ():
             it.change(model, trainable=Const("none" if value == FALSE and owner.what != OWN else "some"))
         return

@@ -8,7 +8,7 @@ from preflight.frozen import dataclass
 from preflight.script.interpreter.branch_conditions import RANK_0, UNCALLED
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.rules.own_measures import list_stores
+from preflight.script.rules.own_measures import get_last_name, list_stores
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import Source, list_names
 from preflight.script.syntax_trees import ByKind, group_by_kind, root_of, unparse, walk
@@ -248,12 +248,24 @@ def _list_kept(it: Interpreter, save: ast.Call) -> list[object]:
             key for key, value in _list_entries(given) if key is not None and _owner(value) is not None
         ]
         return [] if "cpu" in names else written or [_ANY]
+    if isinstance(given, ast.Call):
+        return _list_returned(it, given)
     name = unparse(given) if given is not None else ""
     stores = it.sources.parser.find(list_stores, it.scope).get(name, ()) if name else ()
     entries = [entry for value, _ in stores for entry in _list_entries(value)]
     found = [key or "" for key, value in entries if _owner(value) is not None]
     moved = bool(found) and it.sources.parser.find(_moves_to_cpu, it.scope)
     return [] if moved else found
+
+
+def _list_returned(it: Interpreter, call: ast.Call) -> list[object]:
+    """Return by which keys the one function of a call's name returns states of weights, in a dict."""
+    functions = it.list_functions([get_last_name(call)])
+    nodes = it.sources.parser.nodes(functions[0]) if len(functions) == 1 else []
+    returned = [node.value for node in nodes if isinstance(node, ast.Return)]
+    entries = [entry for value in returned for entry in _list_entries(value)]
+    found = [key for key, value in entries if key is not None and _owner(value) is not None]
+    return [] if found and _moves_to_cpu(nodes) else list(found)
 
 
 def _moves_to_cpu(nodes: list[ast.AST]) -> bool:

@@ -114,7 +114,8 @@ def _of_all(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     around = list(tests_around(it, event.call.node))
     if may_be_of_rank_0(it, around):
         return
-    if event.values.get("opened") != TRUE and _in_memory(it, event.call.node):
+    made_first = it.notes.get(OTHERS) and _asks_for_file(it, around)  # and the others, who waited, find it
+    if made_first or (event.values.get("opened") != TRUE and _in_memory(it, event.call.node)):
         return
     if event.what in _SAID:
         tests = " ".join("exists" if test is None else unparse(test) for test in around)
@@ -144,6 +145,12 @@ def may_be_of_rank_0(it: Interpreter, around: list[ast.expr | None]) -> bool:
     }
     find, files = it.sources.parser.find_by_kind, it.sources.files() if attributes else ()
     return any(not attributes.isdisjoint(find(_set_by_rank, each.tree)) for each in files)
+
+
+def _asks_for_file(it: Interpreter, around: list[ast.expr | None]) -> bool:
+    """Whether a condition around a call, in its function or around that of a caller, asks what exists."""
+    tests = (test for test in (*it.tests, *around) if test is not None)
+    return any(re.search(_EXISTS, unparse(test)) for test in tests)
 
 
 def _comes_after_others(it: Interpreter) -> bool:

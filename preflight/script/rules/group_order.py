@@ -15,17 +15,17 @@ _EARLY = "used before the group is made"
 _MADE = "a process group is made"
 
 
-@rule("R412", "exchange", "asks group", "process group", "group ends", "accelerator")
+@rule("R412", "exchange", "asks group", "ddp", "process group", "group ends", "accelerator")
 def group_used_early_or_made_twice(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """The process group is used before it is made, or made twice.
 
-    get_rank() and barrier() stop in front of init_process_group(): "Default process group has not been
-    initialized". Accelerator() makes the group in a launch of several processes; init_process_group() behind
-    it stops: "trying to initialize the default process group twice!". `if not dist.is_initialized():` avoids
-    both.
+    get_rank(), barrier() and DistributedDataParallel(model) stop in front of init_process_group(): "Default
+    process group has not been initialized". Accelerator() makes the group in a launch of several processes;
+    init_process_group() behind it stops: "trying to initialize the default process group twice!".
+    `if not dist.is_initialized():` avoids both.
     Source: torch/distributed/distributed_c10d.py; accelerate/state.py; reproduced with torch 2.13.
     """
-    uses = event.name in ("exchange", "asks group")
+    uses = event.name in ("exchange", "asks group", "ddp")
     if (uses and it.state.grouped) or it.target.processes == 1:
         return
     if not _is_certain(it) or _is_tried(it, event):

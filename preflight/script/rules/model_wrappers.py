@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from preflight import regex as re
 from preflight.facts.script import CodeLocation
+from preflight.frozen import dataclass
 from preflight.script.interpreter.branch_conditions import MAYBE, OF_SOME, OTHER_RANKS, RANK_0, UNCALLED
 from preflight.script.interpreter.calls import MAY_HOLD, iterate_refs
 from preflight.script.interpreter.events import THROUGH, Call, ScriptEvent
@@ -24,23 +25,27 @@ from preflight.script.values.heap import HeapObject
 from preflight.script.values.operations import as_bool, as_text, is_by_rank, list_values
 
 
-@rule("R406", "process group", "ddp", "step", "scaler step", "unknown step", "schedule", "end")
+@rule(
+    "R406", "process group", "ddp", "requires grad", "step", "scaler step", "unknown step", "schedule", "end"
+)
 def ranks_that_train_apart(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """A process group is made and a model trained, and nothing exchanges gradients between the ranks.
 
     Each rank then trains a model of its own on its part of the data; the one that is saved has seen 1/N of
     it. Nothing raises. Nor are gradients exchanged where training calls the model inside of the wrapper:
     DDP's hooks wait for its own forward(). Nor are those of a second model that is in no wrapper, nor where
-    no_sync() is around every step. Where rank 0 alone steps the scheduler, the ranks train apart too.
+    no_sync() is around every step, nor those of parameters that were frozen when they were wrapped:
+    they have no hooks. Where rank 0 alone steps the scheduler, the ranks train apart too.
     Source: torch.nn.parallel.DistributedDataParallel's documentation; reproduced on two gloo ranks.
     """
     if it.target.processes == 1 or UNCALLED in it.contexts:
         return
+    yield from _trained_late(it, event)
     if event.name in ("schedule", "end"):
         yield from _learning_at_unlike_rates(it, event)
     elif event.name == "process group":
         it.note("group of ranks", event.place)
-    elif event.name == "ddp":
+    elif event.name in ("ddp", "requires grad"):
         it.note(_UNSEEN, *([] if event.ref else [event.place]))
     elif not (_is_of_a_learner(it) or _is_of_one_of_many(it, event) or _is_given(it)):
         it.note("steps of ranks", event.place)
@@ -113,6 +118,44 @@ def _learning_at_unlike_rates(it: Interpreter, event: ScriptEvent) -> Iterator[R
     if alone and not it.sources.mention(_SETS_RATE):
         message = "rank 0 alone changes its learning rate, and the weights of the ranks part"
         yield RuleHit(alone[0], message, f"{find_call_words(it, alone[0])} on every rank", Level.WARNING)
+
+
+@dataclass(frozen=True, slots=True)
+class _Frozen:
+    """Note of where a model is frozen, wrapped so, or trained after that."""
+
+    model: int
+    state: str
+
+
+def _trained_late(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """Yield where parameters are trained that were frozen when DistributedDataParallel wrapped them."""
+    if event.name == "end":
+        for key in [key for key in it.notes if isinstance(key, _Frozen) and key.state == "late"]:
+            message = "these parameters were frozen when they were wrapped: their gradients are not exchanged"
+            fix = "DistributedDataParallel(...) again after it, and an optimizer of what that returns"
+            wrapped = tuple(it.notes.get(_Frozen(key.model, "wrapped"), ())[:1])
+            yield from (RuleHit(at, message, fix, Level.WARNING, wrapped) for at in it.notes[key][:1])
+    elif event.ref is None or event.name not in ("ddp", "requires grad"):
+        return
+    elif event.name == "ddp":
+        for state in ("late", "wrapped"):
+            it.notes.pop(_Frozen(event.ref, state), None)
+        if it.notes.get(_Frozen(event.ref, "frozen")):
+            it.note(_Frozen(event.ref, "wrapped"), event.place)
+    elif any(_OF_NAMES.search(unparse(test)) for test in it.tests):
+        return
+    elif event.values["value"] == FALSE:
+        it.note(_Frozen(event.ref, "frozen"), event.place)
+        it.notes.pop(_Frozen(event.ref, "late"), None)
+    elif event.values["value"] == TRUE:
+        frozen = it.notes.pop(_Frozen(event.ref, "frozen"), None)
+        if frozen and it.notes.get(_Frozen(event.ref, "wrapped")):
+            it.note(_Frozen(event.ref, "late"), event.place)
+
+
+_OF_NAMES = re.compile(r"\bname|\bin (?:n|k|key)\b|\b(?:n|k|key)\b|startswith|endswith")
+"""What chooses parameters by their names: others than before, perhaps none."""
 
 
 _MODEL = re.compile(r"(?:\w+_)?(?:model|net|network)")

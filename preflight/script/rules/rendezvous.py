@@ -72,7 +72,18 @@ def _is_at_random(it: Interpreter, event: ScriptEvent) -> bool:
     names = {part.id for node in lines for part in walk(node) if isinstance(part, ast.Name)}
     made = [node for node in it.list_nodes(ast.Assign) if getattr(node.targets[0], "id", "") in names]
     calls = [part for node in (*lines, *made) for part in walk(node) if isinstance(part, ast.Call)]
+    ors = [part for node in (*lines, *made) for part in walk(node) if isinstance(part, ast.BoolOp)]
+    others = [other for node in ors if _is_given_first(it, node) for other in node.values[1:]]
+    unused = {id(part) for other in others for part in walk(other)}
+    calls = [call for call in calls if id(call) not in unused]
     return any(_AT_RANDOM.search(name) for call in calls for name in list_names([call.func]))
+
+
+def _is_given_first(it: Interpreter, node: ast.BoolOp) -> bool:
+    """Whether a port is another's choice, as in `port or free_port()` with a port that is not None."""
+    first = node.values[0]
+    named = isinstance(node.op, ast.Or) and isinstance(first, ast.Name)
+    return named and NONE not in list_values(it.evaluate(first))
 
 
 def _is_of_a_test(it: Interpreter) -> bool:

@@ -120,6 +120,8 @@ def _stays_on_cpu(it: Interpreter, model: int, thing: HeapObject) -> bool:
     """Whether nothing of a script may have put a model on a GPU."""
     if thing.get("optimized") != TRUE or thing.get("device_map") != NONE:
         return False
+    if thing.get("sharded") == TRUE:  # fully_shard() moves what it shards, as FSDP(device_id=...) does
+        return False
     if _is_changed_elsewhere(thing) or _moves_itself(it, thing):
         return False
     holders = [

@@ -108,6 +108,9 @@ def _value(it: Interpreter, node: ast.expr, function: Func, own: set[str]) -> Va
     """Return what a name, an attribute of self or a text is for all calls of a function."""
     if isinstance(node, ast.Constant) or (isinstance(node, ast.Name) and node.id not in own):
         return it.evaluate(node)
+    if isinstance(node, ast.JoinedStr):  # f"cuda:{rank}", of whatever rank
+        first = getattr(node.values[0], "value", None) if node.values else None
+        return Const("cuda") if str(first).startswith("cuda") else UNKNOWN
     if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "self":
         return it.attr(function.bound, node.attr) if isinstance(function.bound, Ref) else UNKNOWN
     return UNKNOWN
