@@ -12,6 +12,7 @@ from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
 from preflight.script.bounds import MAX_MODULE, MAX_WORDS
 from preflight.script.library_names import KNOWN_ROOTS, QUIET_ROOTS
+from preflight.script.pattern_words import is_found, may_be_found
 from preflight.script.syntax_trees import Parser, walk
 
 T = TypeVar("T")
@@ -22,17 +23,12 @@ _MODULES = 60  # modules that are read whatever they hold, as far as MAX_WORDS g
 _TRAINS = re.compile(
     r"\bbackward\(|\bGradScaler\b|\binit_process_group\(|\bset_device\(|\boptim\.[A-Z]\w+\(|\bDistributedDataParallel\b"
 )
-_TRAIN_WORDS = (
-    *("backward(", "GradScaler", "init_process_group(", "set_device(", "optim.", "DistributedDataParallel"),
-)
-"""One of them is in each text that the pattern finds. Words take a tenth of its time."""
 _WORDS = MAX_WORDS * 3 // 4  # beyond, modules are read only if they train, scale or place
 _INSTALLED = sys.stdlib_module_names | KNOWN_ROOTS - {"datasets", "evaluate", "value"}
 """Packages that hide a folder of their name without an `__init__.py`. Scripts name folders like the three."""
 _JOINS = frozenset({"init_process_group", "set_device", "init_distributed", "init_distributed_mode"})
-_STARTS = ("spawn", "start_processes", "launch", "Process")
 _CALLS_START = re.compile(r"spawn\b|start_processes\b|launch\s*[(\\)]|Process\s*[(\\)]")
-"""Texts without these start no ranks; of others the tree decides. Words take a tenth of a pattern."""
+"""Texts without these start no ranks; of others the tree decides."""
 PLACE = "gpulaunch_place"  # where a node keeps its place: a quarter of all evaluated asks for it
 _LINES = "gpulaunch_lines"  # where a tree keeps its lines: each branch left out is looked at in them
 _COMMENT = re.compile(r"[^'\"#]*#")
@@ -130,6 +126,8 @@ class Sources:
         return known[key]
 
     def _has(self, pattern: re.Pattern[str], source: Source) -> bool:
+        if not may_be_found(pattern, source.text):
+            return False
         for found in pattern.finditer(source.text):
             before = source.text[: found.start()]
             if not _COMMENT.match(before.rpartition("\n")[2]):
@@ -223,7 +221,7 @@ class Sources:
         """Whether a module is read, or has a reason of its own not to be."""
         if len(self.files()) < _MODULES or len(text) > MAX_MODULE:
             return True
-        if any(word in text for word in _TRAIN_WORDS) and _TRAINS.search(text):
+        if is_found(_TRAINS, text):
             return True
         return self.parser.has_room(path, text, _WORDS)
 
@@ -311,7 +309,7 @@ def list_used_names(nodes: Iterable[ast.AST]) -> frozenset[str]:
 
 def spawns_ranks(source: Source, parser: Parser) -> bool:
     """Whether a script starts its ranks itself, as torch.multiprocessing.spawn does."""
-    if not any(word in source.text for word in _STARTS) or not _CALLS_START.search(source.text):
+    if not is_found(_CALLS_START, source.text):
         return False
     calls = parser.list_nodes(source.tree, ast.Call)
     names = {getattr(node.func, "attr", getattr(node.func, "id", "")): node for node in calls}

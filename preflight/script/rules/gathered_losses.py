@@ -19,7 +19,8 @@ _OF_LOSS = re.compile(LOSSES + r"|forward|contrast|nce\b|clip|simil|train")
 _TEST = re.compile(r"eval|valid|test|metric|infer|predict|accuracy")
 _LOSS = re.compile(LOSSES)
 _WITH_GRADIENTS = re.compile(
-    r"distributed\.nn|diffdist|GatherLayer|autograd\.Function|[Gg]ather_?[Ww]ith_?[Gg]rad"
+    r"distributed\.nn|diffdist|GatherLayer|autograd\.Function"
+    r"|[Gg]ather_with_?[Gg]rad|[Gg]ather_With_?[Gg]rad|[Gg]atherWith_?[Gg]rad|[Gg]atherwith_?[Gg]rad"
 )
 _KEEPS = frozenset(
     {

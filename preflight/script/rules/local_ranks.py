@@ -21,7 +21,7 @@ _NODES = re.compile(
 )
 """What a file names that has to do with several nodes."""
 _ONE_NODE = re.compile(r"node", re.IGNORECASE)
-_ASSERTS_ONE = re.compile(r"assert\b[^\n]*(?:LOCAL_WORLD_SIZE|num_nodes|nnodes)", re.IGNORECASE)
+_ASSERTS_ONE = re.compile(r"assert\b[^\n]*(?i:LOCAL_WORLD_SIZE|num_nodes|nnodes)")
 
 
 @rule("R413", "process group", "sampler", "part of data", "set device", "device", "ddp")

@@ -8,6 +8,7 @@ from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import RANK_0
 from preflight.script.interpreter.events import Loop
 from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.pattern_words import is_found
 from preflight.script.rules.own_measures import (
     AGREES,
     find_turn_value,
@@ -53,7 +54,7 @@ def _may_meet(it: Interpreter) -> bool:
 
 
 def _names_ranks(text: str) -> bool:
-    return _OF_SEVERAL.search(text) is not None
+    return is_found(_OF_SEVERAL, text)
 
 
 def _is_empty(it: Interpreter, test: ast.expr, loop: Loop | None) -> bool:

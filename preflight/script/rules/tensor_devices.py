@@ -9,6 +9,7 @@ from preflight.frozen import dataclass
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.libraries.casts import list_parts
+from preflight.script.pattern_words import is_found
 from preflight.script.rules.graph_syntax import find_names, is_of_data
 from preflight.script.rules.own_names import get_assigned_name
 from preflight.script.rules.registry import Level, RuleHit, rule
@@ -230,7 +231,7 @@ def half_batch_for_float32_weights(it: Interpreter, event: ScriptEvent) -> Itera
 
 
 def _may_cast(text: str) -> bool:
-    return _MAY_CAST.search(text) is not None
+    return is_found(_MAY_CAST, text)
 
 
 def _half_casts(kinds: ByKind) -> tuple[set[int], dict[str, list[tuple[int, int, ast.expr]]]]:

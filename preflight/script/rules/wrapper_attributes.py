@@ -105,8 +105,7 @@ def not_of_the_wrapper(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
 
 def _is_kept_by_model(it: Interpreter, cls: Class, name: str) -> bool:
     """Whether the constructor of a model gives it an attribute, which no code gives anything else."""
-    stores = re.compile(rf"(?<!\bself)\.{name}\b *=[^=]|setattr\(|[\"']{name}\b")
-    if _OF_WRAPPERS.match(name) or name in _KEPT_BY_WRAPPERS or it.sources.mention(stores):
+    if _OF_WRAPPERS.match(name) or name in _KEPT_BY_WRAPPERS or it.sources.mention(_compile_stores(name)):
         return False
     made = (info.names.get("__init__") for info in it.mro(cls.key))
     nodes = (it.functions[each.key].node for each in made if isinstance(each, Func))
@@ -125,6 +124,11 @@ def _is_called_only(it: Interpreter, event: ScriptEvent) -> bool:
 @lru_cache(maxsize=256)  # one pattern a name: files keep what they mention by it
 def _compile_inner_call(name: str) -> re.Pattern[str]:
     return re.compile(rf"\.module\.{name}\b|unwrap_model\([^\n]*\)\.{name}\b")
+
+
+@lru_cache(maxsize=256)
+def _compile_stores(name: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<!\bself)\.{name}\b *=[^=]|setattr\(|[\"']{name}\b")
 
 
 @lru_cache(maxsize=256)
