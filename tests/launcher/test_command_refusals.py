@@ -301,6 +301,11 @@ _SPAWNING = "python a.py --dist-url tcp://a:1 --multiprocessing-distributed"
             "run --hosts localhost,b -- 'cd d; torchrun --node_rank 1 a.py'",
         ),
         (
+            "ssh -E log a torchrun --node_rank 0 a.py\nssh -E log b torchrun --node_rank 1 a.py",
+            "on several hosts by ssh",
+            "run --hosts a,b -- 'torchrun --node_rank 0 a.py'",
+        ),
+        (
             "for h in a b; do sudo ssh $h torchrun --node_rank 1 a.py & done",
             "on several hosts by ssh",
             "run --hosts a,b -- 'torchrun --node_rank 1 a.py'",

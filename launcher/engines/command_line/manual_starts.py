@@ -15,7 +15,7 @@ _HOSTS = re.compile(r"(?:-[wHm]|--hosts?)(?:=?(.+))?", re.DOTALL)
 _HOST_FILE = re.compile(r"(?:-[hf]|--hostfile|--hosts-file)(?:=?(.+))?", re.DOTALL)
 _WITH_VALUE = re.compile(r"-[wxgltufRHhpoeOXmFN]|--(?:hosts?|hostfile|user|timeout|fanout|par|outdir|errdir)")
 _NAMES = re.compile(r"[\w.@:,/\[\] -]+")
-_SSH_VALUES = re.compile(r"-[a-zA-Z]*[bceFiIJlLmoOpRSwWD]")
+_SSH_VALUES = re.compile(r"-[a-zA-Z]*[BbcDEeFIiJLlmOopPQRSWw]")
 _NODE_RANK = re.compile(r"\s--(?:node|machine)[_-]rank(?:[= ](?:\"[^\"]*\"|\S+))?(?:\s|$)")
 _CONDITIONAL = re.compile(r" \([a-z ]+\)")  # behind a variable that the text sets where a condition holds
 _SPAWNS = frozenset(("--multiprocessing-distributed", "--multiprocessing_distributed"))
@@ -26,7 +26,7 @@ _CARDS = ("--gpu", "--gpu_id", "--gpu-id", "--gpus", "--device", "--cuda", "CUDA
 
 def is_host(texts: Sequence[str], at: int, text: str) -> bool:
     """Whether a word of ssh is its host, and no option or value of one."""
-    is_value = at > 0 and re.fullmatch(r"-[a-zA-Z]*[bceFiIJlLmoOpRSwWD]", texts[at - 1]) is not None
+    is_value = at > 0 and _SSH_VALUES.fullmatch(texts[at - 1]) is not None
     return not text.startswith("-") and not is_value and re.fullmatch(r"[\w.@:-]+", text) is not None
 
 
