@@ -26,7 +26,7 @@ _GPU_MEMORY, _KILLED, _TIME_LIMIT, _TIMED_OUT = "S20", "S70", "S95", "S54"
 _BY_SHELL = re.compile(r"(?:.{1,200}: line \d+: +\d+ )?Killed\b")
 _CPU_LIMIT = re.compile(r"^\++ ulimit (?:-\w+ )?-[HS]{0,2}t [1-9]|^cpu time +\(seconds, -t\) +\d")
 # A heap or stack that the C library found corrupt; in any other abort a program ends for its own reason.
-_CORRUPT = re.compile(r"corrupt|\b(?:free|malloc|realloc)\(\): |munmap_chunk\(\)|stack smashing")
+CORRUPT = re.compile(r"corrupt|\b(?:free|malloc|realloc)\(\): |munmap_chunk\(\)|stack smashing")
 # The system's words for a failed call, of which its caller alone knows what it was for.
 _ERRNO_ALONE = re.compile(r"Resource temporarily unavailable|Cannot allocate memory")
 _OF_ERRNO = ("S21", "S48")
@@ -171,13 +171,13 @@ def _as_said(
     ):
         said = f"a process was killed, as the kernel does at the limit of CPU time that line {number} shows"
         return replace(cause, code=by.code, slug=by.slug, cause=said, fix=by.fix, command="")
-    unclear = row.code == _ABORT and not _CORRUPT.search(text)
+    unclear = row.code == _ABORT and not CORRUPT.search(text)
     if row.broad and row.code in _OF_ERRNO:
         unclear = all(_ERRNO_ALONE.search(line.text) for line in shown)
     below = course.text_from(shown[:MOST_EVIDENCE])
     said, fix, command = find_advice(row.code, below, places)
     if row.code == _TIMED_OUT and not (said or fix or command):
-        waits = summarize_waits(line.text for line in shown)
+        waits = summarize_waits((line.text for line in shown), {line.rank for line in course.lines})
         said, fix, command = waits.cause, waits.fix, waits.command
     return replace(
         cause,

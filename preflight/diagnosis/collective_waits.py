@@ -1,7 +1,7 @@
 """Which ranks waited in another collective when watchdogs gave up, and which report none. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from preflight import regex as re
 from preflight.frozen import dataclass
@@ -22,8 +22,11 @@ class WaitSummary:
     command: str = ""
 
 
-def summarize_waits(texts: Iterable[str]) -> WaitSummary:
-    """Say of lines of watchdogs which ranks waited in another collective, and which report none."""
+def summarize_waits(texts: Iterable[str], seen: Collection[int | None] = ()) -> WaitSummary:
+    """Say of lines of watchdogs which ranks waited in another collective, and which report none.
+
+    `seen`: the ranks that wrote any line of the log.
+    """
     waits: dict[int, tuple[str, str]] = {}
     groups = set[str]()
     for text in texts:
@@ -41,7 +44,8 @@ def summarize_waits(texts: Iterable[str]) -> WaitSummary:
     if len(set(waits.values())) > 1:
         shown = ", ".join(f"rank {rank} waits in {kind} {number}" for rank, (kind, number) in waits.items())
         return WaitSummary(command=f"{shown}: alike within one group, unless one went another way before")
-    missing = [rank for rank in range(max(waits, default=0)) if rank not in waits]
+    known = {*range(max(waits, default=0)), *(rank for rank in seen if rank is not None)}
+    missing = sorted(known - waits.keys())
     if len(waits) > 1 and 0 < len(missing) <= _MOST_MISSING and groups <= {_WORLD}:
         return WaitSummary(
             command=f"{_name(missing)} did not report, the others waited in {kinds.popitem()[1]}: look at its last lines"

@@ -5,6 +5,7 @@ import re
 ANY_ADVICE = "read the message and that line: gpulaunch knows no general cure for it"
 # (types, "" for any; words of its message; what usually is wrong, how to see it); the first that fits counts.
 _ADVICE: tuple[tuple[str, str, str], ...] = (
+    ("AttributeError", r"attribute 'ds_opt_\w+'", "DeepSpeed built no extension for its optimizer, whose clean-up then fails, too: the error above this one says why; ds_report lists what a build lacks"),
     ("AttributeError|TypeError", r"'NoneType'|not NoneType\b", "a value is None at that line: what should have made it returned nothing, or was not called"),
     ("PanicException", "", "a library in Rust (tokenizers, safetensors, polars) met what it does not expect: upgrade it, and try a part of the data, as empty or very large inputs are the usual reason; RUST_BACKTRACE=1 shows where"),
     ("AttributeError", r"^module '", "that module has no such name: its version differs from what the script was written for, or a file of the same name hides it"),
@@ -65,6 +66,7 @@ _ADVICE: tuple[tuple[str, str, str], ...] = (
     ("TypeError", r"is not JSON serializable", "convert it before it is written: .item() or .tolist() for a tensor or an array"),
     ("UnicodeDecodeError", "", "the file is binary or compressed, or text of another encoding: read it with its own reader, or name the encoding (encoding=)"),
     ("ScannerError|ParserError", r"\bwhile (?:scanning|parsing)\b", "correct that YAML at the line and column that are below the message: no tabs, a blank behind each colon, one depth for keys of one level, quotes around text with ': ' or '#'"),
+    ("RuntimeError", r"^\w+ requires (?:cuda|CUDA) extensions", "apex was installed without its CUDA extensions: build it with APEX_CPP_EXT=1 APEX_CUDA_EXT=1 and --no-build-isolation, or take torch.optim.AdamW(fused=True) in its place"),
     ("OSError", r"File name too long", "a name has more than 255 bytes, or a path more than 4096: shorten the run's or experiment's name, or what the script makes a file name of"),
     ("JSONDecodeError|ScannerError|ParserError", "", "what was read is not what this parser takes: print its first characters; it is often empty, cut off, or a page that reports an error"),
     ("RuntimeError", r"powers of two when computing in half precision", "run the FFT in float32 (x.float(), outside of autocast): cuFFT takes half precision for sizes of a power of two alone"),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from preflight import regex as re
-from preflight.diagnosis.candidate import Candidate
+from preflight.diagnosis.candidate import CORRUPT, Candidate
 from preflight.diagnosis.signatures.table import CausalDepth
 from preflight.diagnosis.tracebacks import ParsedException
 
@@ -63,8 +63,10 @@ def weigh_peers_end(candidate: Candidate, others: Sequence[Candidate]) -> Candid
         gloo = all(_WAITED_FOR_PEER.search(each.text) for each in candidate.cause.evidence)
         return replace(candidate, depth=CausalDepth.VICTIM) if gloo else candidate
     waits = [each.first.order for each in others if each.cause.code == WATCHDOG]
-    killed = candidate.cause.code in _KILLS and candidate.depth is CausalDepth.ENDING
-    if killed and waits and candidate.first.order < min(waits):
+    killed = candidate.cause.code in _KILLS or (
+        candidate.cause.code == _ABORT and CORRUPT.search(candidate.first.text)
+    )
+    if killed and candidate.depth is CausalDepth.ENDING and waits and candidate.first.order < min(waits):
         return replace(candidate, depth=CausalDepth.GENERAL)
     return candidate
 

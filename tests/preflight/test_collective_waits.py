@@ -42,6 +42,13 @@ def test_the_rank_that_reports_nothing_is_named_with_the_call_in_which_the_other
     assert "gpulaunch stacks RUN" in cause.fix
 
 
+def test_the_last_rank_is_known_by_other_lines_of_its_own() -> None:
+    slow = "[rank3] WARNING data: reading shard 231 took 611 s\n"
+    log = slow + "".join(report(rank, "ALLREDUCE") for rank in (0, 1, 2))
+
+    assert diagnose(log).causes[0].command.startswith("rank 3 did not report, the others waited in ALLREDUCE")
+
+
 def test_several_silent_ranks_are_named_but_not_those_of_a_whole_host() -> None:
     assert summarize(report(1, "BARRIER"), report(4, "BARRIER")).command.startswith("ranks 0, 2, 3 did not")
     assert summarize(report(8, "BARRIER"), report(9, "BARRIER")).command.startswith("ranks 0, 1, 2, 3, 4, 5")
