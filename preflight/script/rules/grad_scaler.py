@@ -12,6 +12,7 @@ from preflight.script.libraries.casts import list_parts
 from preflight.script.libraries.models import find_trained_dtype
 from preflight.script.rules.autocast import is_in_validation
 from preflight.script.rules.data_loaders import is_measuring_loop
+from preflight.script.rules.own_measures import get_last_name
 from preflight.script.rules.own_names import name_of, step_at
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import list_names
@@ -127,7 +128,8 @@ _CLIPS = {
 def clipping_scaled_gradients(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """Gradients are clipped while they are still scaled.
 
-    Clipping at 1.0 what is 65536 times too large leaves next to nothing of every gradient.
+    Clipping at 1.0 what is 65536 times too large leaves next to nothing of every gradient. Behind
+    scaler.step(optimizer) it changes nothing: the step has used the gradients.
     Source: torch.amp's documentation on unscale_; accelerate's clip_grad_norm_.
     """
     held = event.values.get("models", NONE)
@@ -153,10 +155,25 @@ def clipping_scaled_gradients(it: Interpreter, event: ScriptEvent) -> Iterator[R
 
 
 def _clipped_scaled(it: Interpreter, event: ScriptEvent) -> RuleHit:
+    if late := _stepped_before(it, event):
+        message = f"{late} has used the gradients before they are clipped: this changes nothing"
+        return RuleHit(event.place, message, f"clip between unscale_() and {late}", Level.WARNING)
     unscale = "{}.unscale_({})".format(*step_at(it, event.place))
     message = f"gradients are clipped before {unscale}, so while they are scaled"
     level = Level.WARNING if it.notes.get("scaler") else Level.INFO  # off on these GPUs
     return RuleHit(event.place, message, f"{unscale} before it", level)
+
+
+def _stepped_before(it: Interpreter, event: ScriptEvent) -> str:
+    """Return the step that is between unscale_() of its optimizer and this, and none behind it, or ""."""
+    calls = [call for call in it.list_nodes(ast.Call) if isinstance(call.func, ast.Attribute)]
+    steps = [call for call in calls if get_last_name(call) == "step" and call.args]
+    if not steps or any(call.lineno >= event.place.line for call in steps):
+        return ""
+    last = max(steps, key=lambda call: call.lineno)
+    unscaled = [call for call in calls if get_last_name(call) == "unscale_" and call.lineno < last.lineno]
+    own = [call for call in unscaled if call.args and unparse(call.args[0]) == unparse(last.args[0])]
+    return unparse(last) if own else ""
 
 
 def _unscaled(it: Interpreter, model: Ref | None) -> bool:
