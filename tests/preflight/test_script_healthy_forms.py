@@ -452,6 +452,14 @@ class Trainer:
                 self.opt.zero_grad()
 Trainer(read_args()).train(torch.utils.data.DataLoader(range(9)))
 """,
+    "a function that makes a group, and that no code calls": """
+import torch.distributed as dist
+def set_up():
+    dist.init_process_group("nccl")
+    return dist.get_rank()
+dist.init_process_group("gloo")
+print(dist.get_rank())
+""",
     "frozen parts and others that FSDP wraps apart": """
 import torch, torch.distributed as dist
 from torch import nn
@@ -518,7 +526,7 @@ opt.step()
     },
 }
 _WORDS = {"P118", "P139", "R404", "R402", "D210", "R401", "R405", "R403", "R406", "C501", "C503", "D201"}
-_WORDS |= {"P135", "D206", "D207", "V305", "P101", "P102", "R418", "R419", "R420", "R421"}
+_WORDS |= {"P135", "D206", "D207", "V305", "P101", "P102", "R412", "R418", "R419", "R420", "R421"}
 
 
 @pytest.mark.parametrize("name", HEALTHY)

@@ -2,7 +2,9 @@
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 
+from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import MAYBE, OF_SOME, UNCALLED, UNREACHED, WITHOUT
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
@@ -40,7 +42,7 @@ def group_used_early_or_made_twice(it: Interpreter, event: ScriptEvent) -> Itera
         event.call and (event.what or get_last_name(event.call.node) == "init_process_group")
     ):
         early, made = (
-            [place for each in dict.fromkeys((outer, None)) for place in it.notes.get((name, each), ())]
+            [place for each in _entries(it, outer) for place in it.notes.get((name, each), ())]
             for name in (_EARLY, _MADE)
         )
         for place in dict.fromkeys(early if event.name == "process group" else ()):
@@ -50,6 +52,20 @@ def group_used_early_or_made_twice(it: Interpreter, event: ScriptEvent) -> Itera
             fix = "leave it out, or if not torch.distributed.is_initialized(): before it"
             yield RuleHit(event.place, "the process group is made already", fix, Level.WARNING, (place,))
         it.note((_MADE, outer), event.place)
+
+
+def _entries(it: Interpreter, outer: int | None) -> tuple[int | None, ...]:
+    """Return the entry that is read, and None, the code at the top of files, where some code calls it."""
+    info = it.functions.get(outer) if outer is not None else None
+    if info is None:
+        return (None,)
+    is_called = it.sources.mention(_compile_call(getattr(info.node, "name", "")))
+    return (outer, None) if is_called else (outer,)
+
+
+@lru_cache(maxsize=256)  # one pattern a name: files keep what they mention by it
+def _compile_call(name: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<!def )\b{name}\(")
 
 
 def _is_certain(it: Interpreter) -> bool:
