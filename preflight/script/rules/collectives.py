@@ -14,7 +14,7 @@ from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.libraries.collectives import FORWARD_OF_ONE
 from preflight.script.libraries.pytorch import list_trained_models
 from preflight.script.rules.certainty import SEVERITY, apply_doubts
-from preflight.script.rules.failed_batches import AGREED, go_on_alone
+from preflight.script.rules.failed_batches import AGREED, find_failed_batches
 from preflight.script.rules.own_decisions import EACH, find_decider, has_measured_condition, track_call
 from preflight.script.rules.own_measures import takes_every_nth
 from preflight.script.rules.registry import Level, RuleHit, rule
@@ -150,7 +150,7 @@ def rank_0_alone_in_a_collective(it: Interpreter, event: ScriptEvent) -> Iterato
         )
         yield RuleHit(event.place, message, f"leave the block before {event.what}()", Level.WARNING)
     elif event.name == "backward":
-        yield from go_on_alone(it, event)
+        yield from find_failed_batches(it, event)
     else:
         yield from _take_part(it, event)
 

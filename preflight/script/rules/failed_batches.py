@@ -19,12 +19,12 @@ _END_ALL = "raise: a launch ends all ranks, and a smaller batch or gradient accu
 AGREED = "agree first: dist.all_reduce() of the decision, so that all ranks take the same way"
 
 
-def go_on_alone(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+def find_failed_batches(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """Yield the handler behind which a rank without memory continues, out of step with the others."""
     several = it.state.wrapped or event.what == "accelerator"
     if not several or not it.loop_depth or not OF_RANKS.isdisjoint(it.contexts):
         return
-    yield from _passes_over_alone(it, event)
+    yield from _find_skipped_backwards(it, event)
     caught = {loop.place for loop in it.loops if loop.caught}
     for path in dict.fromkeys((event.place.path, *(place.path for place in caught))):
         source = it.sources.get(path)
@@ -38,7 +38,7 @@ def go_on_alone(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
                     yield RuleHit(source.place(handler), _NO_MEMORY, _END_ALL, Level.WARNING)
 
 
-def _passes_over_alone(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+def _find_skipped_backwards(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """Yield a handler of what the model raises for a batch, behind which the rank leaves out backward()."""
     through = [place.line for place in it.notes.get(THROUGH, ()) if place.path == event.place.path]
     loops: list[ast.For | ast.While] = []
