@@ -1,0 +1,158 @@
+"""Forms of scripts whose ranks do all that they must, which the rules of ranks had blamed."""
+
+import pytest
+
+from preflight.script.lint import lint, lint_for
+from preflight.script.rules.registry import Level
+from preflight.script.target import RankTarget
+from tests.preflight.script_parts import DDP
+
+HEALTHY = {
+    "what all ranks' features show beside the loss of the own, for the log": DDP
+    + """
+def gather(features):
+    parts = [torch.zeros_like(features) for _ in range(dist.get_world_size())]
+    dist.all_gather(parts, features)
+    return torch.cat(parts)
+criterion = torch.nn.CrossEntropyLoss()
+def train(loader):
+    for x in loader:
+        a, b = net(x.cuda()), net(-x.cuda())
+        loss = criterion(a @ b.t(), torch.arange(len(a), device="cuda"))
+        loss.backward()
+        opt.step()
+        opt.zero_grad()
+        firsts = gather(a.detach())
+        seconds = gather(b.detach())
+        recall = (firsts @ seconds.t()).argmax(1)
+        of_all = criterion(firsts, seconds)
+        print(recall, of_all.item())
+train(DataLoader(range(64), sampler=DistributedSampler(range(64))))
+""",
+    "a name of rank 0 behind the question for the rank, in one condition": DDP
+    + """
+if dist.get_rank() == 0:
+    files = os.listdir("out")
+dist.barrier()
+if dist.get_rank() == 0 and files:
+    print(files)
+""",
+    "a name that the other ranks get first, and rank 0 behind them": DDP
+    + """
+def score(metric):
+    if dist.get_rank() != 0:
+        found = metric.compute()
+    dist.barrier()
+    if dist.get_rank() == 0:
+        found = metric.compute()
+    return found
+print(score(load_metric()))
+""",
+    "an engine that a module of the project makes under one setting": """
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+from our_args import read_args
+class Trainer:
+    def __init__(self, args):
+        self.deepspeed = args.deepspeed
+        self.model = torch.nn.Linear(8, 8).cuda()
+        self.opt = torch.optim.AdamW(self.model.parameters())
+        if args.deepspeed:
+            from our_engines import deepspeed_init
+            self.model, self.opt = deepspeed_init(self)
+        else:
+            self.model = DDP(self.model, device_ids=[args.gpu])
+    def train(self, loader):
+        for batch in loader:
+            loss = self.model(batch.cuda()).sum()
+            if self.deepspeed:
+                self.model.backward(loss)
+                self.model.step()
+            else:
+                loss.backward()
+                self.opt.step()
+                self.opt.zero_grad()
+Trainer(read_args()).train(torch.utils.data.DataLoader(range(9)))
+""",
+    "a function that makes a group, and that no code calls": """
+import torch.distributed as dist
+def set_up():
+    dist.init_process_group("nccl")
+    return dist.get_rank()
+dist.init_process_group("gloo")
+print(dist.get_rank())
+""",
+    "frozen parts and others that FSDP wraps apart": """
+import torch, torch.distributed as dist
+from torch import nn
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+def wrap(part):
+    return FSDP(part)
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(8, 8)
+        self.head = nn.Linear(8, 2)
+        self.body.requires_grad_(False)
+        self.body = wrap(self.body)
+        self.head = wrap(self.head)
+    def forward(self, x):
+        return self.head(self.body(x))
+dist.init_process_group("nccl")
+net = wrap(Net().cuda())
+net(torch.ones(2, 8)).sum().backward()
+""",
+    "frozen layers of a list that FSDP wraps one by one": """
+import torch, torch.distributed as dist
+from torch import nn
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.ModuleList(nn.Linear(8, 8) for _ in range(4))
+        self.head = nn.Linear(8, 2)
+        self.body.requires_grad_(False)
+        for number in range(4):
+            self.body[number] = FSDP(self.body[number])
+    def forward(self, x):
+        for layer in self.body:
+            x = layer(x)
+        return self.head(x)
+dist.init_process_group("nccl")
+net = FSDP(Net().cuda())
+net(torch.ones(2, 8)).sum().backward()
+""",
+    **{
+        f"an encoder that has no pooler: {made}": f"""
+import torch
+from accelerate import Accelerator
+from transformers import AutoModel, Wav2Vec2BertModel
+class Tagger(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder = {made}
+        self.head = torch.nn.Linear(768, 2)
+    def forward(self, ids):
+        return self.head(self.encoder(ids).last_hidden_state)
+accelerator = Accelerator()
+net = Tagger()
+opt = torch.optim.AdamW(net.parameters())
+net, opt = accelerator.prepare(net, opt)
+accelerator.backward(net(torch.ones(2, 4).long()).sum())
+opt.step()
+"""
+        for made in (
+            "Wav2Vec2BertModel.from_pretrained('facebook/w2v-bert-2.0')",
+            "AutoModel.from_pretrained('YituTech/conv-bert-base')",
+        )
+    },
+}
+_CODES = {"C501", "R412", "R418", "R419", "R420", "R421"}
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_ranks_that_do_what_they_must_are_not_blamed(name: str) -> None:
+    text = HEALTHY[name]
+    ranks = RankTarget(capability=(8, 0), processes=2)
+    found = [*lint(text, "train.py").findings, *lint_for(text, "train.py", [ranks], certain=True).findings]
+    assert [item for item in found if item.code in _CODES and item.level is not Level.INFO] == []
