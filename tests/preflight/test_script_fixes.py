@@ -171,6 +171,7 @@ FIXES: dict[str, tuple[str, str, str]] = {
     "P144": ("scaler_of_bf16", "torch.bfloat16", "torch.float16"),
     "V305": ("precision_that_lightning_refuses", '"fp16"', '"16-mixed"'),
     "P145": ("half_batch_for_a_float32_model", "x.cuda().half()", "x.cuda()"),
+    "P146": ("loss_divided_by_accelerate_too", "out.sum() / args.accumulate", "out.sum()"),
     "V301": ("nocuda", "no_cuda=False, ", ""),
     "V303": ("context_of_a_device", "torch.autocast(device)", "torch.autocast(device.type)"),
     "V304": ("adamw_of_transformers", "from transformers import AdamW", "from torch.optim import AdamW"),

@@ -8,8 +8,8 @@ MODULES = tuple(
     import_module(f"{__package__}.{name}")
     for name in (
         *("autocast", "autocast_losses", "backward", "checkpoints", "collectives"),
-        "data_parallel",
-        *("data_loaders", "exchange_arguments", "flat_parameters", "gathered_losses", "group_order", "files"),
+        *("data_parallel", "data_loaders", "divided_losses", "exchange_arguments", "flat_parameters"),
+        *("gathered_losses", "group_order", "files"),
         *("grad_scaler", "graph_flow", "kept_graphs", "late_sync", "local_ranks", "model_wrappers", "models"),
         *(
             "optimizer_targets",

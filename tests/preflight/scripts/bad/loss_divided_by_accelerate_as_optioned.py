@@ -1,0 +1,22 @@
+# target: capability=8.0 processes=2
+import argparse
+
+import torch
+from accelerate import Accelerator
+from torch.utils.data import DataLoader
+
+from data import Pairs
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--gradient_accumulation_steps", type=int, default=1)
+args = parser.parse_args()
+accelerator = Accelerator(gradient_accumulation_steps=args.gradient_accumulation_steps)
+model = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model, optimizer, loader = accelerator.prepare(model, optimizer, DataLoader(Pairs(), shuffle=True))
+for batch in loader:
+    with accelerator.accumulate(model):
+        loss = model(batch).sum()
+        accelerator.backward(loss / accelerator.gradient_accumulation_steps)  # expect: P146 info
+        optimizer.step()
+        optimizer.zero_grad()
