@@ -2,7 +2,7 @@
 
 import ast
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from preflight.script.bounds import MAX_MODULE, MAX_WORDS, count_words, pause_collector
@@ -166,6 +166,12 @@ def walk(tree: ast.AST) -> list[ast.AST]:
             elif isinstance(part, ast.AST):
                 nodes.append(part)
     return nodes
+
+
+def list_targets(node: ast.Assign | ast.AugAssign) -> Iterator[str]:
+    """Yield the names to which a statement gives a value, or a part of one."""
+    for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+        yield from (part.id for part in walk(target) if isinstance(part, ast.Name))
 
 
 def _imports(path: str, tree: ast.Module) -> list[tuple[str, int]]:

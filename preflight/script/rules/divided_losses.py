@@ -7,7 +7,7 @@ from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.rules.own_names import call_at
 from preflight.script.rules.registry import Level, RuleHit, rule
-from preflight.script.syntax_trees import unparse, walk
+from preflight.script.syntax_trees import list_targets, unparse
 from preflight.script.values import Const, Ref
 
 _STEPS = "gradient_accumulation_steps"
@@ -50,7 +50,7 @@ def _find_divisor(it: Interpreter, loss: ast.expr) -> ast.expr | None:
         for node in it.list_nodes(ast.Assign, ast.AugAssign)
         if isinstance(node, (ast.Assign, ast.AugAssign))
         and node.lineno < loss.lineno
-        and loss.id in _list_names(node)
+        and loss.id in list_targets(node)
     ]
     last = max(before, key=lambda node: node.lineno, default=None)
     if last is None or _is_conditional(it, last, loss):
@@ -59,11 +59,6 @@ def _find_divisor(it: Interpreter, loss: ast.expr) -> ast.expr | None:
         return last.value if isinstance(last.op, ast.Div) else None
     value = last.value
     return value.right if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Div) else None
-
-
-def _list_names(node: ast.Assign | ast.AugAssign) -> Iterator[str]:
-    for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-        yield from (part.id for part in walk(target) if isinstance(part, ast.Name))
 
 
 def _is_conditional(it: Interpreter, node: ast.stmt, loss: ast.expr) -> bool:

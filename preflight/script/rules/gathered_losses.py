@@ -10,7 +10,7 @@ from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.rules.graph_syntax import BACKWARDS, LOSSES
 from preflight.script.rules.registry import Level, RuleHit, rule
-from preflight.script.syntax_trees import ByKind, walk
+from preflight.script.syntax_trees import ByKind, list_targets, walk
 
 _GATHERS = frozenset({"all_gather", "all_gather_into_tensor", "all_gather_single"})
 _GIVES = frozenset({*_GATHERS, "gather", "gather_for_metrics"})
@@ -129,16 +129,10 @@ def _list_led_to(nodes: list[ast.AST], ends: Sequence[ast.AST]) -> list[ast.AST]
     while waiting:
         found += waiting
         names |= {part.id for part in waiting if isinstance(part, ast.Name)}
-        led = [node for node in assigned if not names.isdisjoint(_list_targets(node))]
+        led = [node for node in assigned if not names.isdisjoint(list_targets(node))]
         assigned = [node for node in assigned if node not in led]
         waiting = [part for node in led for part in walk(node.value)]
     return found
-
-
-def _list_targets(node: ast.Assign | ast.AugAssign) -> Iterator[str]:
-    """Yield the names to which a statement gives a value, or a part of one."""
-    for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-        yield from (part.id for part in walk(target) if isinstance(part, ast.Name))
 
 
 def _name(node: ast.expr) -> str:
