@@ -4,7 +4,6 @@ A host with GPUs compiles what it gets, and nothing else of its answer waits as 
 ten times as long as these parts. Every host gets them, with GPUs or without.
 """
 
-import ast
 import zlib
 from collections.abc import Iterable
 from functools import cache
@@ -16,11 +15,13 @@ from preflight import regex as re
 _USERS = Path(__file__).parents[2] / "preflight" / "probes" / "nvml"
 _WORD = re.compile(r"\w+")
 _PART = re.compile(
-    r"^(?:(?:@.*\n)*(?:def|class) (\w+).*\n(?:[ \t#].*\n|\n)*"
+    r"^(?:(?:@.*\n(?:#.*\n)*)*(?:def|class) (\w+).*:[ \t]*(?:#.*)?\n(?:[ \t#].*\n|\n)*"
     r"|(?!NVML_ERROR_)(\w+)[ \t]*=[ \t]*\w+[ \t]*(?:#.*)?\n)",  # it looks up names of errors in itself
     re.MULTILINE,
 )
 """A function, a class, or a name for one number or other name. All else stays."""
+
+_PAIRS = ("()", "[]", "{}")
 
 
 @cache
@@ -42,7 +43,8 @@ def pack_pynvml() -> bytes:
 def trim_module(text: str, words: Iterable[str]) -> str:
     """Return a module without the parts that neither `words` nor what is left of it name.
 
-    Of a module whose parts are written in another way, all of it: what is left would not compile.
+    Of a module whose parts may be longer than they look, all of it. To parse what is left would say the
+    same, and costs the client more than all else: brackets, quotes and decorators are counted instead.
     """
     spans: dict[str, list[tuple[int, int]]] = {}
     kept, end = [], 0
@@ -50,9 +52,11 @@ def trim_module(text: str, words: Iterable[str]) -> str:
         start = part.start()
         if start > end:
             kept.append((end, start))
+            if text.startswith("@", end) or "\n@" in text[end:start]:
+                return text  # of a part whose decorator has several lines
         end = part.end()
-        if part[1] and (text.count('"""', start, end) + text.count("'''", start, end)) % 2:
-            return text  # a string continues at the left margin: the part is longer
+        if part[1] and not _is_whole(text[start:end]):
+            return text
         spans.setdefault(part[1] or part[2], []).append((start, end))
     kept.append((end, len(text)))
     reached, looked_at = set(words), 0
@@ -61,9 +65,14 @@ def trim_module(text: str, words: Iterable[str]) -> str:
         looked_at = len(kept)
         reached.update(_WORD.findall(new))
         kept += [span for name in reached & spans.keys() for span in spans.pop(name)]
-    left = "".join([text[start:end] for start, end in sorted(kept)])
-    try:
-        compile(left, "pynvml.py", "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
-    except (SyntaxError, ValueError):
-        return text
-    return left
+    return "".join([text[start:end] for start, end in sorted(kept)])
+
+
+def _is_whole(part: str) -> bool:
+    """Say whether a function or class ends where its text does, and not in a later line at the left margin."""
+    quotes = part.count('"""') + part.count("'''")
+    return (
+        quotes % 2 == 0
+        and not part.endswith("\\\n")
+        and all(part.count(a) == part.count(b) for a, b in _PAIRS)
+    )

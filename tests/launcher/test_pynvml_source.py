@@ -61,6 +61,11 @@ def test_all_that_the_agent_names_travels_and_all_that_this_names(monkeypatch: p
         ("def f(): pass", "def f(): pass"),  # no line end: left as it is
         ("def f(\n    a,\n):\n    return a\nused = 1\n",) * 2,  # its end is at the left margin: all of it
         ("@deco(\n  1)\ndef f():\n  pass\n",) * 2,
+        ("used = 1\n@deco(\n  1)\ndef f():\n  pass\n",) * 2,
+        ("def f():\n  return (\n1)\nused = 1\n",) * 2,  # a bracket closes at the left margin
+        ("def f():\n  return 1 + \\\n2\nused = 1\n",) * 2,
+        ("@deco\n# Since 13\ndef f():\n  pass\nused = 1\n", "used = 1\n"),
+        ("def f():  # as g\n  pass\nused = 1\n", "used = 1\n"),
     ],
 )
 def test_parts_that_nothing_names_are_left_out(text: str, left: str) -> None:
