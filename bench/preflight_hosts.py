@@ -174,7 +174,7 @@ def _agent(inventory: Path, names: list[str]) -> dict[str, str]:
     from launcher.remote import program_source  # noqa: PLC0415
 
     python = load_inventory(inventory).resolve(names[:1])[0].python
-    payload = gather._payload(gather.AgentRequest("bench", ports=(29500,), free_ports=4))  # noqa: SLF001
+    payload = b"".join(gather.pack_payload(gather.AgentRequest("bench", ports=(29500,), free_ports=4)))
     command = shlex.join(program_source.build_bootstrap_argv(python, site=True))
     return {"command": command, "payload": base64.b64encode(payload).decode()}
 

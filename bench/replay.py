@@ -12,7 +12,7 @@ from pathlib import Path
 
 import yaml
 
-from launcher.remote.agent import MARKER, AgentRequest, _payload
+from launcher.remote.agent import MARKER, AgentRequest, pack_payload
 from launcher.remote.program_source import build_bootstrap_argv
 
 _STAND_IN = """\
@@ -41,7 +41,9 @@ def stand_in(folder: Path) -> Path:
     """Ask an agent here once, and write the program that repeats its answer."""
     request = AgentRequest(_NAME, ports=(29500,), free_ports=4)
     argv = build_bootstrap_argv(sys.executable, site=True)
-    said = subprocess.run(argv, input=_payload(request), stdout=subprocess.PIPE, check=True).stdout
+    said = subprocess.run(
+        argv, input=b"".join(pack_payload(request)), stdout=subprocess.PIPE, check=True
+    ).stdout
     answer, program = folder / "answer.json", folder / "python-that-replays"
     answer.write_bytes(said.partition(MARKER)[2].partition(b"\n")[2])
     text = _STAND_IN.format(

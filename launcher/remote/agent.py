@@ -3,9 +3,10 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import field, fields, replace
+from itertools import chain
 from typing import Any
 
 from launcher.config.inventory import HostEntry
@@ -180,11 +181,12 @@ def send_agent(stream: Stream, request: AgentRequest, *, stay: bool = False) -> 
     `stay`: once it has answered, the agent waits for one more program on the same stream.
     """
     deadline = time.monotonic() + request.deadline_s + GRACE_S
-    payload = _payload(request, stay=stay)
-    if stream.can_write(payload):
-        _send(stream, payload)
-    else:  # a program that is not the agent may talk without ever reading: we do not wait for it
-        threading.Thread(target=_send, args=(stream, payload), daemon=True).start()
+    parts = pack_payload(request, stay=stay)
+    for part in parts:
+        if not stream.can_write(part):  # a program that is not the agent may talk without ever reading
+            threading.Thread(target=_send, args=(stream, chain((part,), parts)), daemon=True).start()
+            break
+        _send(stream, (part,))
     return deadline
 
 
@@ -229,26 +231,29 @@ def decode_document(
         raise AgentProtocolError(host, words) from None
 
 
-def _send(stream: Stream, payload: bytes) -> None:
+def _send(stream: Stream, parts: Iterable[bytes]) -> None:
     with suppress(HostError, OSError, ValueError):  # it ended early: its status and stderr say why
-        stream.write(payload)
+        for part in parts:
+            stream.write(part)
 
 
-def _payload(request: AgentRequest, *, stay: bool = False) -> bytes:
-    encoded = json.dumps({each.name: getattr(request, each.name) for each in fields(request)}).encode()
-    agent, pynvml = _pack_programs()
-    header = {"request_len": len(encoded), "pynvml_len": len(pynvml), "stay_s": IDLE_TIMEOUT_S if stay else 0}
-    return b"".join((agent, json.dumps(header).encode(), b"\n", encoded, pynvml))
+def pack_payload(request: AgentRequest, *, stay: bool = False) -> Iterator[bytes]:
+    """Yield what a host is sent: the agent, then what it reads once it runs.
 
-
-def _pack_programs() -> tuple[bytes, bytes]:
-    """Return the agent and pynvml as they are sent, packed once for all hosts.
-
-    The first host is connected by then and starts its interpreter meanwhile; packed sooner, the agent would
-    take the processor from the imports that the connection waits for.
+    Programs are packed once for all hosts. The first host is connected by then and starts its interpreter
+    meanwhile; packed sooner, the agent would take the processor from the imports that the connection waits
+    for. That host gets the agent ahead, and compiles it while pynvml is packed.
     """
+    encoded = json.dumps({each.name: getattr(request, each.name) for each in fields(request)}).encode()
     with _packing:
-        return compress_program(read_agent_source(), "agent.py"), pack_pynvml()
+        agent = compress_program(read_agent_source(), "agent.py")
+    if not pack_pynvml.cache_info().currsize:
+        yield agent
+        agent = b""
+    with _packing:
+        pynvml = pack_pynvml()
+    header = {"request_len": len(encoded), "pynvml_len": len(pynvml), "stay_s": IDLE_TIMEOUT_S if stay else 0}
+    yield b"".join((agent, json.dumps(header).encode(), b"\n", encoded, pynvml))
 
 
 class _Answer:

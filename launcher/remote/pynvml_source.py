@@ -21,7 +21,7 @@ _PART = re.compile(
 )
 """A function, a class, or a name for one number or other name. All else stays."""
 
-_PAIRS = ("()", "[]", "{}")
+_PAIRS = (("(", ")"), ("[", "]"), ("{", "}"))
 
 
 @cache
@@ -69,10 +69,7 @@ def trim_module(text: str, words: Iterable[str]) -> str:
 
 
 def _is_whole(part: str) -> bool:
-    """Say whether a function or class ends where its text does, and not in a later line at the left margin."""
+    """Say whether a function or class ends where its text does, not in a later line at the left margin."""
     quotes = part.count('"""') + part.count("'''")
-    return (
-        quotes % 2 == 0
-        and not part.endswith("\\\n")
-        and all(part.count(a) == part.count(b) for a, b in _PAIRS)
-    )
+    balanced = all(part.count(left) == part.count(right) for left, right in _PAIRS)
+    return balanced and quotes % 2 == 0 and not part.endswith("\\\n")
