@@ -128,8 +128,9 @@ def find_run(
 
 
 def _find_near(word: str, run_ids: Iterable[str]) -> str:
-    """Return the name of a launch of this machine, or `last`, that is spelled most like a word, else ""."""
-    return find_nearest(word, (LAST, *dict.fromkeys(map(run_name, run_ids))))
+    """Return the name of a launch of this machine, or `last`, that a word is a slip of, else ""."""
+    near = find_nearest(word, (LAST, *dict.fromkeys(map(run_name, run_ids))))
+    return "" if near == word else near
 
 
 def _read_refusal(run_id: str) -> str:

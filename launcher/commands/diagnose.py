@@ -46,7 +46,7 @@ def command(logs: tuple[str, ...], *, as_json: bool, runs: Path) -> None:
         found_run = find_local_run(word, runs).name
         if word in (LAST, run_name(found_run)):
             echo(f"{word} is {found_run}", err=True)
-    read = read_logs(logs, runs)
+    read = read_logs(logs, runs, lambda text: echo(text, err=True))
     kept = list_run_directories(logs, runs)
     alone = kept[0] if len(kept) == len(logs) == 1 else None
     outcome = layout.read_kept_outcome(alone) if alone else {}
@@ -88,10 +88,13 @@ def _echo_end(found: Diagnosis, failure: Failure | None, end: Mapping[str, str] 
         is_known |= failure.hung
     elif why:  # stopped, a host was lost, the ranks were not as planned
         echo(f"{verdict}: {why}")
+        if end is not None and end["fix"]:
+            echo(f"  fix: {end['fix']}")
         is_known |= verdict in ("interrupted", "verification_failed")
     says_why = failure is not None or why
-    # What a person has stopped ends by its signal: the logs cannot say more of that.
-    no_more = {UNKNOWN, "terminated"} if verdict == "interrupted" and why != "SIGTERM" else {UNKNOWN}
+    # What a person, or gpulaunch, has stopped ends by its signal: the logs cannot say more of that.
+    is_stopped = verdict == "verification_failed" or (verdict == "interrupted" and why != "SIGTERM")
+    no_more = {UNKNOWN, "terminated"} if is_stopped else {UNKNOWN}
     said = {found.verdict, *(cause.slug for cause in found.causes)}
     if (says_why and found.verdict == BENIGN) or (is_known and said <= no_more):
         echo("its logs show no failure")
@@ -128,4 +131,7 @@ def _read_end(outcome: Mapping[str, Any], ends: Sequence[Mapping[str, Any]]) -> 
         verdict, why = ("interrupted", said) if status == "stopped" else (None, "")
     if not isinstance(verdict, str) or not isinstance(why, str):
         return None
-    return {"verdict": one_line(verdict, 40), "why": one_line(why, 400)}
+    verified = outcome.get("verified") if verdict == "verification_failed" else None
+    fix = verified.get("fix") if isinstance(verified, dict) else ""
+    fix = one_line(fix, 400) if isinstance(fix, str) else ""
+    return {"verdict": one_line(verdict, 40), "why": one_line(why, 400), "fix": fix}

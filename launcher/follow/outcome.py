@@ -49,6 +49,7 @@ class Verification:
     """What the ranks reported of themselves, against the plan."""
 
     mismatches: tuple[str, ...] = ()
+    remedy: str = ""  # what to do about them
     devices_verified: bool = False  # world, ranks and devices were seen to be as planned
     precision_verified: bool = False  # so was the mixed precision
     unreported_ranks: tuple[int, ...] = ()  # ranks that never reported their world
@@ -153,6 +154,7 @@ def build_outcome(state: RunState, directory: Path, seconds: float, attempts: in
         ranks=tuple(RankExit(rank, host, state.rank_codes.get(rank)) for rank, host in sorted(hosts.items())),
         verification=Verification(
             state.verification.mismatches,
+            state.verification.remedy,
             state.verification.devices_verified,
             state.verification.precision_verified,
             state.verification.unreported_ranks(),

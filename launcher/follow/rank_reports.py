@@ -1,15 +1,23 @@
 """What ranks report of their own end before their process ends, and what that makes of a failure. Pure."""
 
+import signal
 from collections.abc import Sequence
 
 from launcher.follow.events import HostReport
 from launcher.follow.failures import Failure
-from launcher.onhost.exit_status import describe_exit_code
+from launcher.onhost.exit_status import describe_exit_code, signal_of
 from launcher.text import name_first
 from preflight import regex as re
 
 _MOST_NAMED = 4
+_AFTER_EXCEPTION = 1  # with which an interpreter exits that nothing disturbs
 _RAISED_AGAIN = re.compile(r"Caught \w+ in (?:\S+ ){1,4}\S+\.$")
+
+
+def _is_cut_short(report: HostReport, code: int | None) -> bool:
+    """Return whether a rank was ended from outside before its interpreter had shut down."""
+    ended_by = signal_of(code)
+    return ended_by == signal.SIGTERM or (ended_by == signal.SIGKILL and bool(report.fields.get("stopping")))
 
 
 def _main_line(message: str, tail: Sequence[str]) -> str:
@@ -59,8 +67,11 @@ class RankReports:
         self, report: HostReport, rank: int, code: int | None, killed: str, kernel_oom: str
     ) -> Failure:
         """Return the failure of a rank that has ended; `killed`: how its SIGKILL is reported, if known."""
-        what = f"rank {rank} on {report.host} {killed or describe_exit_code(code)}"
         said = self._exceptions.get(rank)
+        how = killed or describe_exit_code(code)
+        if said is not None and not killed and _is_cut_short(report, code):
+            code, how = _AFTER_EXCEPTION, "failed"
+        what = f"rank {rank} on {report.host} {how}"
         if said is None and rank in self._script_exits and (code is None or code < 0):
             what += " after its script had ended, while the interpreter shut down"
         if said is None:

@@ -59,6 +59,39 @@ def _wrong_device(expected: ExpectedRank, host: str, reported: Mapping[str, Any]
         yield f"rank {expected.rank} ({host}) opened {one_line(str(uuid))} instead of {wanted}"
 
 
+def find_remedy(expected: ExpectedRank, reported: Mapping[str, Any]) -> str:
+    """Return what to do about a rank that is not as planned, "" where that is not known.
+
+    Its device comes first: what else is wrong often follows from it.
+    """
+    kind = str(reported.get("device", "")).partition(":")[0]
+    host, index = expected.host, expected.slot.gpu_index
+    if kind == "cpu" and expected.slot.gpu_uuid is not None:
+        return (
+            f"torch sees no GPU in this rank (gpulaunch preflight {host} shows its torch and driver),"
+            " or the script takes the CPU: --gpus none where that is meant"
+        )
+    if kind == "cuda" and expected.slot.gpu_uuid is None:
+        return "the script takes a GPU though the launch gives it none: leave out --gpus none"
+    if kind == "cuda" and reported.get("gpu") not in (None, "", expected.slot.gpu_uuid):
+        return (
+            f"the script chooses another GPU than that of its rank, {index}: torch.cuda.set_device(int("
+            'os.environ["LOCAL_RANK"])), and no CUDA_VISIBLE_DEVICES of its own (gpulaunch lint SCRIPT)'
+        )
+    found = reported.get("mixed_precision", expected.mixed_precision)
+    if found != expected.mixed_precision:
+        return (
+            f"the script sets it itself: leave it out of the script, or --precision {one_line(str(found), 8)}"
+        )
+    is_world_wrong = (reported.get("world_size"), reported.get("world_rank", -1)) != (
+        expected.world_size,
+        expected.rank,
+    )
+    if "world_rank" in reported and is_world_wrong:
+        return "the script makes a world of its own: it must leave RANK and WORLD_SIZE as they are"
+    return ""
+
+
 def has_world(expected: ExpectedRank, reported: Mapping[str, Any]) -> bool:
     """Return whether a rank has reported its world; one that is alone need not set one up."""
     return "world_rank" in reported or (expected.world_size == 1 and "world_size" in reported)
@@ -87,6 +120,7 @@ class Verifier:
         self._without_place = set(self._expected)
         self._without_precision = set(self._expected)
         self.mismatches: tuple[str, ...] = ()
+        self.remedy = ""
 
     @property
     def devices_verified(self) -> bool:
@@ -115,6 +149,7 @@ class Verifier:
         wrong = tuple(list_mismatches(expected, host, reported))
         if wrong:
             self.mismatches = wrong
+            self.remedy = find_remedy(expected, reported)
             return
         if self.devices_verified and "placed" not in self._notified:
             self._notified.add("placed")

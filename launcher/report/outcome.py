@@ -58,6 +58,8 @@ def render_outcome(outcome: Outcome) -> Iterator[str]:
         yield from _diagnosis_lines(outcome.cause.diagnosis)
     for text in outcome.verification.mismatches:
         yield f"not as planned: {text}"
+    if outcome.verification.remedy:
+        yield f"  fix: {outcome.verification.remedy}"
     if outcome.verdict == "finished" and outcome.plan.opens_port:
         yield from render_unverified(outcome)
     yield from _cleanup_lines(outcome)
@@ -190,6 +192,7 @@ def encode_outcome(outcome: Outcome) -> dict[str, Any]:
             "world_ranks_devices": outcome.verification.devices_verified,
             "mixed_precision": outcome.verification.precision_verified,
             "mismatches": list(outcome.verification.mismatches),
+            "fix": outcome.verification.remedy,
             "unreported_ranks": list(outcome.verification.unreported_ranks),
             "ranks_without_device": list(outcome.verification.ranks_without_device),
         },

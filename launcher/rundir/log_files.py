@@ -3,8 +3,9 @@
 import codecs
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -28,14 +29,23 @@ _SAMPLE = 1 << 16
 _MOST_NO_TEXT = 0.3  # of characters that no text has; Latin-1 or GBK logs have less
 
 
-def read_logs(words: Sequence[str], runs: Path) -> tuple[Log, ...]:
+class NoText(BadInput):
+    """A file that was named as a log is compressed, binary or a script."""
+
+
+def _ignore(text: str) -> None:
+    """Take a remark and say nothing."""
+
+
+def read_logs(words: Sequence[str], runs: Path, warn: Callable[[str], None] = _ignore) -> tuple[Log, ...]:
     """Return the logs that the words name: paths, "-", run ids or starts of one.
 
-    Raises BadInput for what cannot be read, is not text, or has no line at all: nothing is known of such a
-    run, which is not the same as a run that did not fail, unless its outcome says what failed, or that it
+    Of several files (`*`, a directory) those that are not text are left out, and `warn` names them. Raises
+    BadInput for what cannot be read, is not text, or has no line at all: nothing is known of such a run,
+    which is not the same as a run that did not fail, unless its outcome says what failed, or that it
     finished.
     """
-    logs = tuple(log for word in words for log in _named(word, runs))
+    logs = tuple(_keep_texts([partial(_named, word, runs, warn) for word in words], warn))
     is_silent = not any(log.kept or log.text.strip() for log in logs)
     if is_silent and not any(map(_says_end, map(read_kept_outcome, list_run_directories(words, runs)))):
         names = ", ".join(log.name for log in logs[:_MOST_NAMES])
@@ -51,15 +61,31 @@ def read_logs(words: Sequence[str], runs: Path) -> tuple[Log, ...]:
     return logs
 
 
-def _named(word: str, runs: Path) -> list[Log]:
+def _keep_texts(reads: Sequence[Callable[[], Sequence[Log]]], warn: Callable[[str], None]) -> list[Log]:
+    """Return the logs of all reads but those that find no text. Raises NoText where none finds any."""
+    logs: list[Log] = []
+    refused: list[NoText] = []
+    for read in reads:
+        try:
+            logs.extend(read())
+        except NoText as error:
+            refused.append(error)
+    if refused and not logs:
+        raise refused[0]
+    for left_out in refused:
+        warn(f"left out: {left_out.message}")
+    return logs
+
+
+def _named(word: str, runs: Path, warn: Callable[[str], None]) -> list[Log]:
     if word == "-":
         return [read_log(sys.stdin.buffer, Log("", STDIN))]
     if word.endswith(".py"):  # its error messages would be read as if they had been printed
-        raise BadInput(
+        raise NoText(
             f"{one_line(word)} is a script and no log", f"gpulaunch lint {shlex.quote(one_line(word))}"
         )
     directory = _directory_of(word, runs)
-    return [_of_file(Path(word), word)] if directory is None else _of_run(directory)
+    return _of_file(Path(word), word) if directory is None else _of_run(directory, warn)
 
 
 def _directory_of(word: str, runs: Path) -> Path | None:
@@ -78,7 +104,7 @@ def list_run_directories(words: Sequence[str], runs: Path) -> list[Path]:
     return [path for path in found if path is not None and is_run(path)]
 
 
-def _of_run(directory: Path) -> list[Log]:
+def _of_run(directory: Path, warn: Callable[[str], None]) -> list[Log]:
     """Return every log of a run: HOST/rank-N.log and HOST/launcher.log."""
     every = sorted(directory.glob("*.log")) + sorted(directory.glob("*/*.log"))
     files = [path for path in every if not path.name.startswith("stacks-")]
@@ -93,7 +119,8 @@ def _of_run(directory: Path) -> list[Log]:
         raise BadInput(f"{run}: no logs of it are kept locally{said}", f"gpulaunch fetch {run} brings them")
     if not files:
         raise BadInput(f"{directory}: no logs in this directory", "a run's logs are HOST/rank-N.log")
-    return [_of_file(path, str(path.relative_to(directory))) for path in files]
+    reads = [partial(_of_file, path, str(path.relative_to(directory))) for path in files]
+    return _keep_texts(reads, warn)
 
 
 def _ended_silently(directory: Path, why: str) -> BadInput:
@@ -112,18 +139,18 @@ def _has_all_logs(outcome: Mapping[str, Any]) -> bool:
     return outcome.get("logs_incomplete") == "" and not outcome.get("lost_hosts")
 
 
-def _of_file(path: Path, name: str) -> Log:
+def _of_file(path: Path, name: str) -> list[Log]:
     rank = _RANK.search(path.name)
     host = path.parent.name if rank or path.name == "launcher.log" else ""
     try:
         with path.open("rb") as file:
-            return read_log(file, Log("", name, int(rank[1]) if rank else None, host))
+            return [read_log(file, Log("", name, int(rank[1]) if rank else None, host))]
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror}", "name a log file, a run id, or - for stdin") from None
 
 
 def read_log(file: BinaryIO, log: Log, *, block: int = _BLOCK) -> Log:
-    """Return the log; a long one as what it is condensed to. Raises BadInput for what is not text."""
+    """Return the log; a long one as what it is condensed to. Raises NoText for what is not text."""
     start = file.read(MOST_WHOLE + 1)
     wide = start.startswith((b"\xff\xfe", b"\xfe\xff"))
     encoding = "utf-16" if wide else "utf-8"
@@ -139,13 +166,13 @@ def read_log(file: BinaryIO, log: Log, *, block: int = _BLOCK) -> Log:
 
 
 def _require_text(sample: bytes, encoding: str, name: str) -> None:
-    """Raise BadInput for what is compressed or binary. Zeros are holes that a crash left in a log."""
+    """Raise NoText for what is compressed or binary. Zeros are holes that a crash left in a log."""
     tool = next((tool for start, tool in _PACKED.items() if sample.startswith(start)), "")
     if tool:
         file = "FILE" if name == STDIN else shlex.quote(name)
-        raise BadInput(f"{name} is compressed", f"{tool} {file} | gpulaunch diagnose -")
+        raise NoText(f"{name} is compressed", f"{tool} {file} | gpulaunch diagnose -")
     text = sample.decode(encoding, "replace").replace("\x00", "")
     share = len(_NO_TEXT.findall(text)) / max(1, len(text))
     if share > _MOST_NO_TEXT:
         wrong = f"{name} is a binary file: {share:.0%} of its first characters cannot be in a text"
-        raise BadInput(wrong, "name a log file")
+        raise NoText(wrong, "name a log file")

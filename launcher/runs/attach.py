@@ -265,6 +265,7 @@ def restore_outcome(seen: Outcome, kept: Mapping[str, Any]) -> Outcome:
         ranks=tuple(replace(each, code=known.get(each.rank, each.code)) for each in seen.ranks),
         verification=Verification(
             tuple(map(str, _items(verified, "mismatches"))),
+            str(verified.get("fix") or ""),
             verified.get("world_ranks_devices") is True,
             verified.get("mixed_precision") is True,
             _ranks(verified, "unreported_ranks"),

@@ -103,6 +103,25 @@ def test_what_is_no_log_is_an_error_and_no_run_without_failure(
     assert error.fix == fix
 
 
+@pytest.mark.parametrize("words", [["."], ["core.log", "train.log", "train.py", "old.log"]])
+def test_of_several_files_those_that_are_no_text_are_left_out_and_named(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `gpulaunch diagnose *` in a project names them."""
+    monkeypatch.chdir(tmp_path)
+    Path("train.log").write_text(OOM, encoding="utf-8")
+    Path("train.py").write_text("import torch\n", encoding="utf-8")
+    Path("core.log").write_bytes(random.Random(1).randbytes(3000))
+    Path("old.log").write_bytes(gzip.compress(b"RuntimeError: old\n"))
+    shown = gpulaunch("diagnose", *words)
+    assert shown.stdout.startswith("cuda-oom (S20, certain)")
+    left_out = [line for line in shown.stderr.splitlines() if line.startswith("left out: ")]
+    assert "left out: core.log is a binary file" in left_out[0]
+    assert ["left out: train.py is a script and no log"] * (len(words) > 1) == left_out[1:-1]
+    assert left_out[-1] == "left out: old.log is compressed"
+    assert "core.log is a binary file" in str(gpulaunch("diagnose", "core.log", "old.log").exception)
+
+
 def test_compressed_standard_input_names_no_file() -> None:
     with pytest.raises(BadInput) as caught:
         read_log(io.BytesIO(gzip.compress(OOM.encode())), Log("", STDIN))

@@ -61,6 +61,7 @@ def test_what_says_no_cause_does_not_follow_a_known_one(tmp_path: Path) -> None:
         ("aborted", OOM, "cuda-oom (S20, certain, titan, rank 3): "),
         ("interrupted", "ChildFailedError: \ntrain.py FAILED\n", "its logs show no failure"),
         ("verification_failed", "ChildFailedError: \ntrain.py FAILED\n", "its logs show no failure"),
+        ("verification_failed", "SignalException: Process 7 got signal: 15\n", "its logs show no failure"),
         ("interrupted", OOM, "cuda-oom (S20, certain, titan, rank 3): "),
         ("interrupted", "SignalException: Process 7 got signal: 15\n", "its logs show no failure"),
     ],
@@ -72,11 +73,15 @@ def test_a_run_that_no_rank_has_ended_is_shown_with_the_reason_of_its_end(
     (run / "titan" / "rank-3.log").write_text(log)
     (run / "plan.json").write_text("{}")
     end = {"verdict": verdict, "why": "l40s-02 was lost: no answer"}
-    (run / "outcome.json").write_text(json.dumps({**end, "root_cause": None}))
+    fix = "--gpus none" * (verdict == "verification_failed")
+    (run / "outcome.json").write_text(json.dumps({**end, "root_cause": None, "verified": {"fix": fix}}))
     lines = gpulaunch("diagnose", RUN, "--logs", str(tmp_path)).output.splitlines()
     assert lines[0] == f"{verdict}: l40s-02 was lost: no answer"
+    if fix:
+        assert lines.pop(1) == f"  fix: {fix}"
     assert lines[1].startswith(printed)
-    assert json.loads(gpulaunch("diagnose", RUN, "--logs", str(tmp_path), "--json").output)["end"] == end
+    shown = json.loads(gpulaunch("diagnose", RUN, "--logs", str(tmp_path), "--json").output)["end"]
+    assert shown == {**end, "fix": fix}
 
 
 def test_a_run_that_finished_has_not_failed_whatever_its_ranks_have_printed(tmp_path: Path) -> None:

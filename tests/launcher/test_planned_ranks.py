@@ -36,6 +36,44 @@ def test_a_rank_that_fell_back_to_the_cpu_is_seen() -> None:
     assert "runs on cpu instead of GPU 0" in stops(replay(watch, [placed("a", 0, 1)]))[0].why
 
 
+@pytest.mark.parametrize(
+    ("gpu", "state", "fix"),
+    [
+        (
+            ("GPU-a", "GPU-b"),
+            {"world_size": 1, "device": "cpu"},
+            "torch sees no GPU in this rank (gpulaunch preflight a",
+        ),
+        (
+            ("GPU-a", "GPU-b"),
+            {"device": "cuda:0", "gpu": "GPU-b"},
+            'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))',
+        ),
+        (CPU, {"world_size": 1, "device": "cuda:0", "gpu": "GPU-a"}, "leave out --gpus none"),
+        (
+            CPU,
+            {"world_size": 1, "mixed_precision": "fp16"},
+            "leave it out of the script, or --precision fp16",
+        ),
+        (CPU, {"world_size": 3}, "it must leave RANK and WORLD_SIZE as they are"),
+        (CPU, {"world_size": 1, "local_rank": 7}, ""),
+    ],
+)
+def test_what_is_not_as_planned_comes_with_what_to_do(
+    gpu: tuple[str | None, ...], state: dict[str, Any], fix: str
+) -> None:
+    watch = RunState(plan(gpu))
+    replay(
+        watch, [host_report("a", "state", rank=0, **{"world_size": 2, "world_rank": 0, **state}), ended("a")]
+    )
+    outcome = come_to(watch)
+    assert outcome.exit_code == 4
+    lines = list(render_outcome(outcome))
+    at = [number for number, line in enumerate(lines) if line.startswith("not as planned: ")][-1]
+    assert (fix in lines[at + 1]) if fix else not outcome.verification.remedy
+    assert lines[at + 1].startswith("  fix: ") is bool(fix)
+
+
 def plain_torch(watch: RunState, visible: str) -> Outcome:
     """A whole run of a script that uses torch.distributed and nothing more."""
     history: list[RunEvent] = [HostStarted("a", "/r"), HostStarted("b", "/r")]

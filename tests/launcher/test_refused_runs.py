@@ -31,6 +31,12 @@ def test_a_slip_in_the_name_of_a_run_is_answered_with_the_name(home: Home) -> No
     assert "did you mean" not in home.gpulaunch("logs", "quite-another").stderr
 
 
+def test_last_is_no_slip_where_no_run_is_found(home: Home) -> None:
+    refused = home.gpulaunch("logs", "last")
+    assert refused.returncode == 2
+    assert "  fix: gpulaunch ps --all lists your runs" in refused.stderr
+
+
 def test_a_run_that_its_host_refused_has_not_been_removed_by_anyone(home: Home) -> None:
     home.launch("print('done')", detach=False)
     ended_there(home)

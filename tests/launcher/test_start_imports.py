@@ -1,5 +1,6 @@
 """What a command imports before it needs it: a module that only some runs use would be paid for by all."""
 
+import os
 import subprocess
 import sys
 from importlib.metadata import version
@@ -177,3 +178,31 @@ gpulaunch.main()
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (ExitCode.INTERRUPTED, "", "")
+
+
+def test_an_interpreter_without_docstrings_starts_again_with_them_or_refuses() -> None:
+    """`--help`, `explain` and the checks of a preflight print docstrings."""
+    code = """
+import os, sys
+import gpulaunch
+sys.argv = ["gpulaunch", "explain", "PROC001"]
+try:
+    gpulaunch.main()
+finally:
+    print(sys.flags.optimize, {k: v for k, v in os.environ.items() if k.endswith("OPTIMIZE")})
+"""
+
+    def explained(*options: str, level: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, *options, "-c", code]
+        env = os.environ | {"PYTHONOPTIMIZE": level}
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+
+    again = explained(level="2")
+    assert (again.returncode, again.stderr) == (0, "")
+    assert again.stdout.startswith("PROC001: No process computes on a GPU")
+    assert again.stdout.endswith("0 {'PYTHONOPTIMIZE': '2'}\n")
+    refused = explained("-OO", level="2")
+    assert refused.returncode == ExitCode.USAGE
+    assert refused.stderr == (
+        "error: python -OO leaves out the texts that gpulaunch prints\n  fix: leave out -OO\n"
+    )
