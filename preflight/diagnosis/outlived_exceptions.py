@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from preflight import regex as re
 from preflight.diagnosis.lines import Line
@@ -96,19 +97,20 @@ def blank_ignored(lines: Sequence[Line]) -> Sequence[Line]:
 
     Its logging ignores a message that does not fit its arguments, too; a log that it cannot write may matter.
     """
-    return _blank(lines, [index for index, line in enumerate(lines) if _is_ignored(lines, index, line.text)])
+    served = any("HTTP/" in line.text for line in lines)
+    ignored = [at for at, line in enumerate(lines) if _is_ignored(lines, at, line.text, served=served)]
+    return _blank(lines, ignored)
 
 
-def _is_ignored(lines: Sequence[Line], index: int, text: str) -> bool:
+def _is_ignored(lines: Sequence[Line], index: int, text: str, *, served: bool) -> bool:
     """Whether nothing ends by the announced traceback: a warning's, or of a thread whose queue has ended."""
     if text.startswith(_IGNORED) or (text.startswith(_AT_START) and text.endswith(":")):
         return True
     if text.startswith(_HEADING):
-        of_it = list(_of_traceback(lines, index))
         return (
             _shows_stack(lines, index)
-            or any(_TRACKS in lines[each].text for each in of_it[:2])
-            or (_is_refused(lines, of_it[-1]) and _is_of_request(lines, index))
+            or any(_TRACKS in lines[each].text for each in islice(_of_traceback(lines, index), 2))
+            or (served and _is_refused(lines, index) and _is_of_request(lines, index))
         )
     if text.startswith(_NOT_LOGGED):
         return not any(_LOG_UNWRITABLE.search(lines[each].text) for each in _of_traceback(lines, index))
@@ -154,8 +156,9 @@ def _says_more_behind(lines: Sequence[Line], head: int) -> bool:
     return bool(own) and not (FAILED.is_in(own) or DONE.is_in(own) or _OF_ANOTHER.match(own))
 
 
-def _is_refused(lines: Sequence[Line], end: int) -> bool:
+def _is_refused(lines: Sequence[Line], head: int) -> bool:
     """Whether a server's next line behind a traceback is that of a request that it answered with an error."""
+    *_, end = _of_traceback(lines, head)
     behind = lines[end + 1 : end + 1 + _AMID_OTHERS]
     return any(_REFUSED.search(line.text) for line in behind if line.stream == lines[end].stream)
 

@@ -359,8 +359,8 @@ class RunProgress:
         return _NO_SCRIPT.match(line.text) is not None or ends_script(self._traceback_above(line))
 
     def _traceback_above(self, line: Line) -> Sequence[Line]:
-        near = self.lines[max(0, line.order - LONGEST_TRACEBACK) : line.order]
-        return find_last_traceback([each for each in near if each.stream == line.stream])
+        stream, near = line.stream, self.lines[max(0, line.order - LONGEST_TRACEBACK) : line.order]
+        return find_last_traceback(each for each in reversed(near) if each.stream == stream)
 
     @cached_property
     def _filled(self) -> dict[object, int]:

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from itertools import pairwise
 
 from preflight import regex as re
@@ -376,10 +376,16 @@ def _started_alike(lines: Sequence[Line], failing: Sequence[Line]) -> int:
     return found
 
 
-def find_last_traceback(above: Sequence[Line]) -> Sequence[Line]:
-    """Return the traceback that ends these lines, from the line above its heading, or nothing."""
-    head = next((at for at in range(len(above) - 1, 0, -1) if not above[at].text[:1].isspace()), 0)
-    return [above[max(0, head - 1)], *above[head:]] if above and HEADER.match(above[head].text) else ()
+def find_last_traceback(upward: Iterator[Line]) -> Sequence[Line]:
+    """Return the traceback that ends these lines, which come last first, from the line above its heading."""
+    shown = list[Line]()
+    for line in upward:
+        shown.append(line)
+        if not line.text[:1].isspace():
+            break
+    if not shown or not HEADER.match(shown[-1].text):
+        return ()
+    return [next(upward, shown[-1]), *reversed(shown)]
 
 
 def shows_caught(shown: Sequence[Line]) -> bool:
