@@ -64,6 +64,7 @@ _NO_CUDA = re.compile(r"CUDA initialization: |NVML: Driver/library version misma
 _OF_A_GPU = re.compile(r"\b(?:CUDA|cuda|GPUs?|NVIDIA|compute capability)\b")
 # The c10d store writes these also where the script catches the exception, or takes another port.
 _SOCKET_LOG = re.compile(r"^\[[EW]\d* ?.{0,60}\bsocket\.(?:cpp|hpp)\b")
+_GAVE_UP = "client socket has timed out after"
 _NOTEBOOK_HEAD = re.compile(r"^\w+ {2,}Traceback \(most recent call last\)")
 _ROOT_KILLED = re.compile(r"exitcode\s*:\s*-(?!15\b)\d")
 _ABORTED, _CRASHED = re.compile(r"exitcode\s*:\s*-6\b"), re.compile(r"exitcode\s*:\s*-11\b")
@@ -267,7 +268,11 @@ def _unanchored(candidate: Candidate, others: Sequence[Candidate], anchored: Col
         if each.first.order in anchored and not each.warning_only and each.cause.code != candidate.cause.code
     ]
     soft = candidate.warning_only and not _OF_A_GPU.search(candidate.cause.cause)
-    if _SOCKET_LOG.match(candidate.first.text) and any(each.depth < CausalDepth.VICTIM for each in firm):
+    if _SOCKET_LOG.match(candidate.first.text) and any(
+        each.depth < CausalDepth.VICTIM
+        and not (each.cause.code == WATCHDOG and _GAVE_UP in candidate.first.text)
+        for each in firm
+    ):
         depth = CausalDepth.VICTIM
     elif any(
         each.depth is CausalDepth.ROOT or (soft and each.cause.confidence == "likely" and each.cause.location)

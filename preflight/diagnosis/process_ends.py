@@ -17,6 +17,11 @@ _ABORT, _CRASH, _STOPPED, _FAILED_RANK = "S69", "S71", "S73", "S99"
 # torch's agent says it of the process that ended first, before it stops the others.
 _STOPPED_FIRST = re.compile(r"\bfailed \(exitcode: -15\)")
 _STOPPED_ITSELF = re.compile(r"\breceived (?:signal[ =:]+)?SIGTERM\b")
+# (code, how a process says that it lost a peer): JAX's then aborts, NCCL's reports an internal error.
+_LOST_PEER = {
+    _ABORT: re.compile(r"heartbeat timeout\. This indicates|missing heartbeats|JAX distributed service"),
+    SYSTEM_ERROR: re.compile(r"NCCL WARN .{0,120}(?:Connection closed|Broken pipe|reset by peer)"),
+}
 _UNREACHED, _NEVER_JOINED = "S51", "S52"
 _STORE_FAILED = re.compile(r"connection to the C10d store has failed|error of type RendezvousConnectionError")
 # What torch's agent says where another agent left: it finished, failed or was stopped.
@@ -58,6 +63,9 @@ def weigh_peers_end(candidate: Candidate, others: Sequence[Candidate]) -> Candid
         if each.first.order < first.order and not each.warning_only
     ):
         return replace(candidate, depth=CausalDepth.VICTIM)
+    ends_by = _LOST_PEER.get(candidate.cause.code)
+    if ends_by and any(each.cause.code == "S57" and ends_by.search(each.first.text) for each in others):
+        return candidate.as_possible(CausalDepth.VICTIM)
     peers_killed = any(each.cause.code in _KILLS and not each.warning_only for each in others)
     if candidate.cause.code == SYSTEM_ERROR and peers_killed:
         gloo = all(_WAITED_FOR_PEER.search(each.text) for each in candidate.cause.evidence)

@@ -19,7 +19,7 @@ from preflight.diagnosis.warning_lines import is_warning_line
 # They only report that a child ended, or that the end was requested.
 LAUNCHER_ERRORS = frozenset({
     "ChildFailedError", "CalledProcessError", "SignalException", "SystemExit", "ProcessExitedException",
-    "ProcessRaisedException", "ActorUnavailableError", "ActorDiedError", "RayActorError", "WorkerCrashedError", "EngineDeadError", "AsyncEngineDeadError", "MQEngineDeadError", "AlgorithmError", "ExecuteUserScriptError", "UnexpectedStatusException", "TrainingFailedError", "TuneError", "CellExecutionError", "PapermillExecutionError", "DeadKernelError",
+    "ProcessRaisedException", "ActorUnavailableError", "ActorDiedError", "RayActorError", "WorkerCrashedError", "EngineDeadError", "AsyncEngineDeadError", "MQEngineDeadError", "AlgorithmError", "ExecuteUserScriptError", "UnexpectedStatusException", "TrainingFailedError", "WorkerGroupError", "ControllerError", "TuneError", "CellExecutionError", "PapermillExecutionError", "DeadKernelError",
 })  # fmt: skip
 _DIED, _KIND = "S97", (USER_CODE, USER_EXCEPTION)
 _TYPE_IN_WRAPPER = re.compile(

@@ -152,7 +152,7 @@ utput/all_features/model/checkpoints.json'
         ("slurmstepd-n2: error: execve(): accelerate: No such file or directory\n", ["S110"]),
         (NEVER_CAME.replace("[1,1]", "[1,0]"), ["S52", "S110"]),
         (REFUSED_TRACKER, ["S52", "S115"]),
-        (PIPED, ["S81", "S99"]),
+        (PIPED, ["S81", "S82"]),
         (SOCKET_LOG + "Test: [10/391]  Loss 0.4760 (0.3579)\n" * 3, []),
         (STEPS + LIGHTNING, []),
         (TWO_RUNS, ["S76", "S00"]),

@@ -97,7 +97,7 @@ ROWS: tuple[Signature, ...] = (
               r"ncclRemoteError|\[WinError 100(?:53|54)\]|\b(?:ORTE|PRTE) has lost communication with a remote daemon|errors_impl\.UnavailableError: |XlaRuntimeError: UNAVAILABLE: (?!.{0,200}(?:TPU|backend))|successfully reached monitoredBarrier, but received errors|NCCL INFO (?:init|group)\.cc:\d+ -> 6\b|Connection closed by (?:remote )?peer|Connection reset by (?:remote )?peer|NCCL communicator (?:was|encountered|has been) (?:aborted|error)"
               r"|recvValue failed|sendBytes failed|recvVector failed|sendVector failed|(?<! to - \[Errno 32\] )Broken pipe|BrokenPipeError|socketProgress: Connection closed|ConnectionResetError|remote process has been terminated"
               r"|Connection was likely closed|NCCL WARN Net : Connection closed|store server (?:is|was) (?:shut|gone)|NCCL operations? .{0,20}aborted|remote process exited or there was a network error"
-              r"|read: Connection reset|failed to recv, got 0 bytes|Could not receive type from buffer|writeBuffer failed|peer process has unexpectedly disconnected|heartbeat timeout\. This indicates that the remote task|stopped sending heartbeats|JAX distributed service detected fatal errors|Process group watchdog thread terminated|Aborting (?:due to|communicator)|^\[ring\] (?:Too many send/recv errors|(?:Receiving from|Sending to) socket \d+ failed)",
+              r"|read: Connection reset|failed to recv, got 0 bytes|Could not receive type from buffer|writeBuffer failed|peer process has unexpectedly disconnected|heartbeat timeout\. This indicates that the remote task|stopped sending heartbeats|JAX distributed service detected fatal errors|coordinator detected missing heartbeats|Process group watchdog thread terminated|Aborting (?:due to|communicator)|^\[ring\] (?:Too many send/recv errors|(?:Receiving from|Sending to) socket \d+ failed)",
               "the other side was gone", "find the first error in the logs of the other ranks; where they have none, sudo dmesg -T | grep -i -E 'oom|xid' on their hosts", "source"),
 )  # fmt: skip
 
@@ -122,7 +122,9 @@ ADVICE: tuple[Advice, ...] = (
     Advice("S62", r"[Ww]orld[ _]?[Ss]ize times|times [Ww]orld[ _]?size|ProcessGroup\w+::\w+: invalid tensor", "the call's output does not fit its input", "an output of all_gather_into_tensor has world_size times the elements of its input, an input of reduce_scatter_tensor those of its output; pad shards of other lengths"),
     Advice("S62", r"Detected mismatch between", "", "look for what rank decides before the two calls that the message names (if rank == 0, an early break, an evaluation on some ranks), and for loaders of other lengths"),
     Advice("S62", r"onitored ?[Bb]arrier", "", "read the logs of the ranks that the message names: they did not come so far"),
-    Advice("S67", r"(?i)nvshmem", command="export NVSHMEM_DEBUG=WARN; NVSHMEM_IB_ENABLE_IBGDA=0 takes the path that needs no options of the driver (PeerMappingOverride=1)"),
+    Advice("S67", r"(?i)nvshmem|mlx5dv_devx", "NVSHMEM (of DeepEP) could not set up its queue pairs over InfiniBand or RoCE: a wrong NIC or GID, a driver without what IBGDA needs, or hosts that do not reach each other",
+           "NVSHMEM_HCA_LIST and, for RoCE, NVSHMEM_IB_GID_INDEX as show_gids says, for every rank; the driver's options PeerMappingOverride=1 and NVreg_EnableStreamMemOPs=1 on every host; ib_write_bw between the two hosts shows the link",
+           "export NVSHMEM_DEBUG=WARN; NVSHMEM_IB_ENABLE_IBGDA=0 takes the path that needs no options of the driver (PeerMappingOverride=1)"),
     Advice("S67", r"[Gg]loo", command="ip -br addr names the interfaces: GLOO_SOCKET_IFNAME=IF on every host"),
     Advice("S67", r"Cannot allocate memory", "InfiniBand may not lock the memory that it needs", "ulimit -l unlimited for every rank: memlock in /etc/security/limits.conf, docker run --ulimit memlock=-1, LimitMEMLOCK of slurmd", "ulimit -l unlimited (docker run --ulimit memlock=-1) on every host"),
     Advice("S67", r"NET/OFI|nccl_net_ofi|\bfi_[a-z]", "", "fi_info -p efa must list the devices on every host: a security group that allows all traffic to itself, the EFA driver, and an aws-ofi-nccl for this NCCL", "fi_info -p efa"),
@@ -139,6 +141,7 @@ ADVICE: tuple[Advice, ...] = (
     Advice("S112", r"--ntasks", "the tasks of the Slurm job and the Trainer's devices differ", "#SBATCH --ntasks-per-node=N with the N of devices= (a task for each GPU), --nodes as num_nodes=, no --ntasks; and srun python SCRIPT"),
     Advice("S112", r"larger than the number of (?:available )?GPUs", "", "tensor_parallel_size x pipeline_parallel_size of at most the GPUs that the process sees; vLLM over several hosts wants Ray (--distributed-executor-backend ray)"),
     Advice("S56", r"\b[Nn][Vv][Ll][Ss]\b|nvls\.cc|multicast", command="export NCCL_NVLS_ENABLE=0"),
+    Advice("S56", r"transport/\w+\.cc:\d+ NCCL WARN Cuda failure (?:101|800)\b", "NCCL could not open the memory of a GPU of another host over NVLink (MNNVL): this process has no IMEX channel, or the host's IMEX daemon does not run", "/dev/nvidia-caps-imex-channels/channel0 in every container (Kubernetes: a ComputeDomain of the DRA driver), and nvidia-imex on all hosts; NCCL_MNNVL_ENABLE=0 goes over the network in its place", "ls -l /dev/nvidia-caps-imex-channels; systemctl status nvidia-imex"),
     Advice("S56", r"Cuda failure 1 'invalid argument'", command="export NCCL_CUMEM_ENABLE=0"),
     Advice("S56", r"NCCL WARN", command=""),
     Advice("S56", "", command="export NCCL_DEBUG=WARN"),

@@ -18,7 +18,7 @@ ROWS: tuple[Signature, ...] = (
               "another process holds the accelerator (TPU, NeuronCore, NPU): an earlier run that has not ended, or a second one beside it",
               "end it: the message or `ps -ef | grep python` names it; then wait ten seconds for its device to be free", "known"),
     Signature("S31", "invalid-device-ordinal", ROOT,
-              r"invalid device ordinal|Invalid device (?:id|ordinal)\b|device >= 0 && device < num_gpus|" + match_cuda("InvalidDevice")
+              r"(?<!failure 101 ')invalid device ordinal|\binit\.cc:\d+ NCCL WARN Cuda failure 101\b|Invalid device (?:id|ordinal)\b|device >= 0 && device < num_gpus|" + match_cuda("InvalidDevice").replace("[Cc]uda", "(?<!WARN )[Cc]uda")
               + r"|torch\.cuda\.device_count\(\) is \d+\. Please use"
               r"|Attempting to deserialize object on CUDA device \d+|Requested GPUs?:? ?\[?[\d, ]+\]? but only|You requested (?:gpu|GPUs):|Tried to use device \d+ but only|No slot '\d+' specified on host|is greater than the number of GPUs"
               r"|Number of devices \d+ must be >= the product of mesh_shape|[Bb]ut your machine only has: \[(?!\])|is less than the (?:requested|required) number of (?:GPUs|processes)"
@@ -68,7 +68,7 @@ ROWS: tuple[Signature, ...] = (
               r"|not compatible with the current PyTorch installation|device kernel image is invalid|" + match_cuda("InvalidDeviceFunction", "InvalidKernelImage", "NoKernelImageForDevice", "InvalidPtx", "JitCompilationDisabled", "InvalidSource")
               + r"|invalid device function|no binary for gpu|(?:find|found) (?:a )?(?:binary|code object) for (?:all )?(?:the )?current devices|[Uu]nsupported gpu architecture 'compute_\d+|too old to be supported by the triton GPU compiler"
               r"|nvrtc: error: invalid value for --gpu-architecture|Value 'sm_\d+\w?' is not defined for option 'gpu-name'|sm_\d+\w?\S* is not a recognized processor"
-              r"|CUDA error: no binary for|cutlass\w*: no kernel found to launch|named symbol not found.{0,60}cublas"
+              r"|CUDA error: no binary for|cutlass\w*: no kernel found to launch|\bconditional MMA instruction used without targeting|named symbol not found.{0,60}cublas"
               r"|PTX JIT compilation (?:failed|was disabled)|HSA_STATUS_ERROR_INVALID_ISA"
               r"|TensileLibrary.{0,100}GPU arch|rocBLAS error: Cannot read",
               "this build of torch, or of an extension, has no code for this GPU", "install the wheel built for it (gpulaunch preflight HOST names its index URL): CUDA 12.6 builds"
@@ -171,7 +171,7 @@ ROWS: tuple[Signature, ...] = (
               " later the driver or the GPU failed",
               "at the start of a run: sudo nvidia-modprobe -u -c=0, after a suspend sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm, or start the container anew; later: sudo dmesg | grep -i xid", "known"),
     Signature("S136", "accelerator-runtime", GENERAL,
-              r"\bERR\d{5} (?!DIST\b)[A-Z]{3,5} call \w|\bACL (?:stream|event|device) \w+ failed\b|\bE[A-Z]?\d{4,5}: .{0,80}\bInner Error\b|\b(?:NPU|OPS) function error: |\bsynStatus(?: ?= ?| )(?:[1-9]\d{0,3}\b|syn(?!Status|Success)[A-Z]\w+)|\bHabana exception raised|\b(?:ERROR|FATAL) +NRT:nrt_(?!close|infodump)\w+ |\bNrt::\w+ failed\b|\bnrt_\w+ status=[1-9]|\bNRT_(?:FAILURE|TIMEOUT|EXEC\w*|RESOURCE)\b",
+              r"\bERR\d{5} (?!DIST\b)[A-Z]{3,5} call \w|\bACL (?:stream|event|device) \w+ failed\b|\bE[A-Z]?\d{4,5}: .{0,80}\bInner Error\b|\b(?:NPU|OPS) function error: |\bsynStatus(?: ?= ?| )(?:[1-9]\d{0,3}\b|syn(?!Status|Success)[A-Z]\w+)|\bHabana exception raised|\b(?:ERROR|FATAL) +NRT:nrt_(?!close|infodump)\w+ |\bNrt::\w+ failed\b|\bnrt_\w+ status=[1-9]|\bNRT_(?:FAILURE|TIMEOUT|EXEC\w*|RESOURCE)\b|\bneuronx?-cc\b.{0,4000}(?:returned non-zero|died with|terminated abnormally|failed with)|\bneuronxcc\.\S{1,60}: +An Internal Compiler Error|\bGot a cached failed neff\b",
               "the runtime of an accelerator other than a GPU failed (Ascend's CANN, Gaudi's SynapseAI, Neuron): an operation that it does not have, a driver of another release, or the device itself",
               "its own log says why: ~/ascend/log (ASCEND_GLOBAL_LOG_LEVEL=1) and npu-smi info; $HABANA_LOGS and hl-smi; NEURON_RT_LOG_LEVEL=INFO and"
               " neuron-ls; driver, runtime and torch plug-in of one release", "known", broad=True),

@@ -10,6 +10,7 @@ _HYDRA = r"\(pm/pmiserv/\S{1,60}\.c:\d+\): "
 HEADINGS: tuple[tuple[str, str], ...] = (
     ("S44", r"\bIt looks like \S.{1,40} failed for some reason|\bFatal error in (?:internal_|P)?MPI_Init|\bAn error occurred in MPI_Init|\bBefore MPI_INIT completed|\bMPI_INIT(?:_THREAD)? (?:has )?failed"),
     ("S89", r"RuntimeError: Failed to import \S+ because of the following error|Failed to import transformers\."),
+    ("S82", r"OSError: .{1,600}: exit [1-9]\d* \(read\) \{"),  # of a command that webdataset reads through
     # NVIDIA's containers, when they start: CUDA's own words are below it.
     ("S41", r"^ERROR: The NVIDIA Driver is present, but CUDA failed to initialize"),
 )  # fmt: skip
@@ -30,18 +31,18 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S125", r"sq_intr: error,.{0,160}\berr_type 1\b"),
     # The fabric.
     ("S67", r"\bmlx[45]_core \S{1,40}: .{0,60}\[error\]|NETDEV WATCHDOG: .{0,80}timed out|\bfi_\w{1,40}(?:\(\))?: .{0,120}\bret=-\d|\bNCCL WARN NET/IB ?: .{0,60}\bfailed\b|\bRoCE v\d GID not found|\bGID \S{0,40} ?not found\b"),
-    ("S67", r"\bnvshmem\w* (?:initialization failed|setup connections failed)"),
+    ("S67", r"\bnvshmem\w* (?:initialization failed|setup connections failed)|nvshmem\w*/\S{0,200}(?:transport|bootstrap)\S{1,60}:\d{1,5}: (?:non-zero status: \d|NULL value |init failed for transport)|\bError in mlx5dv_devx_\w+ "),
     ("S67", r"\|CCL_ERROR\| atl_|can't find suitable provider|\berror polling [LH]P CQ with status (?!WORK REQUEST FLUSHED)|MPI processes are unable to reach each other|\bBTL failed to initialize|TCP connect to a peer MPI process|\bUnable to connect to the peer \S+ on port \d|unable to complete a TCP connection to another process|\bmca_btl_\w{1,60}\] .{0,60}(?:unexpected|error|failed)"),
     ("S51", r"\betcd\.Etcd[A-Z]\w+: |\bgethostbyname failed|\bgetaddrinfo failed|gaierror: \[Errno -?\d+\]|[Ff]ailed to establish \S{1,40} grpc channel"),
     ("S55", r"\bEI\d{4}: "),  # Ascend's HCCL numbers its errors so
     # Launchers and schedulers. The help texts of Open MPI are in its help-orte-*.txt and help-prte-*.txt.
-    ("S44", r"\b(?:ORTE|PRTE)_ERROR_LOG: (?!.{0,80}show_help\.c)|sequential map was requested|\bYour job failed to map|" + _HYDRA + r"connection to proxy \d+ at host|launch failed requeued held|\bUnexpectedAdmissionError\b|pod group is not ready|\bJob was held\b|nodes are available: \d|^error: error validating \"|\bJob not submitted\b|Request aborted by esub|^Unable to run job: |^PBS: .{0,120}\bfailed\b|^condor_submit: ERROR"),
+    ("S44", r"\b(?:ORTE|PRTE)_ERROR_LOG: (?!.{0,80}show_help\.c)|sequential map was requested|\bYour job failed to map|" + _HYDRA + r"connection to proxy \d+ at host|launch failed requeued held|\bUnexpectedAdmissionError\b|pod group is not ready|\bJob was held\b|nodes are (?:un)?available: \d|tasks in gang unschedulable|couldn't assign flavors to pod set|^error: error validating \"|\bJob not submitted\b|Request aborted by esub|^Unable to run job: |^PBS: .{0,120}\bfailed\b|^condor_submit: ERROR"),
     ("S99", r"BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES|\bapplication called MPI_Abort\(|\bHYD[A-Z]{0,4}_\w{2,60} \(|" + _HYDRA + r"|Fatal error in P?MPI_(?!Init)\w+: "),
     ("S76", r"\bnode had condition: .{0,60}DiskPressure|\bDiskFullError\b|^tar: .{1,200}: Wrote only \d|couldn't get temp \w+ file name"),
     ("S77", r"\bnode had condition: .{0,60}MemoryPressure|\bNODE_OUT_OF_MEMORY\b|exceeds? job (?:hard|soft) limit \"[hs]_(?:vmem|rss|data)|\b(?:[Jj]ob|[Cc]ontainer|[Pp]od|[Nn]ode|[Ww]orker|[Tt]ask|[Pp]rocess)\b.{0,60}\bran out-of-memory\b|JobContainerMemoryLimitExceeded|TerminatedByOOMKiller|memory usage exceeded request_memory|killed by the OOM killer|\bkilled by OOM\b|result 'oom-kill'"),
     ("S48", r"\bnode had condition: .{0,60}PIDPressure|\bjava\.lang\.OutOfMemoryError: unable to create |OpenBLAS ?: [Pp]rogram (?:will|is) [Tt]erminate"),
     ("S95", r"\bexceeded (?:hard|soft) (?:wallclock|cpu) time|\bMaxRuntimeExceeded\b|^The user-provided time limit for job execution has been reached"),
-    ("S96", r"TaintManagerEviction|\bactor's node was terminated|^(?:(?:Status|Reason): .{0,40})?\s*Reason:\s+Evicted$|\bNodeNotReady\b|\bJob was evicted\b|\bJobNodesLost\b|^\s*(?:Warning|Normal) +Preempted\b|\"action\": ?\"(?:terminate|stop|hibernate)\", ?\"time\"|[Jj]ob interrupted for spot"),
+    ("S96", r"TaintManagerEviction|\bactor's node was (?:terminated|preempted)|\bactor (?:is dead|died) because its node has died|^(?:(?:Status|Reason): .{0,40})?\s*Reason:\s+Evicted$|\bNodeNotReady\b|\bJob was evicted\b|\bJobNodesLost\b|^\s*(?:Warning|Normal) +Preempted\b|\"action\": ?\"(?:terminate|stop|hibernate)\", ?\"time\"|[Jj]ob interrupted for spot"),
     ("S78", r"\b[Jj]ob deleted at request of |PBS: job killed: .{0,60}\brequested job terminate"),
     ("S97", r"\bhas been marked dead because\b"),
     # Containers and registries.
