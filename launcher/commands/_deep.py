@@ -57,11 +57,15 @@ def measure_after(
     if options.save_expect:
         for line in save_floors(report.readings, access.inventory):
             screen.notify(line)
-    return replace(result, findings=(*result.findings, *report.findings)), report
+    findings = (*result.findings, *report.findings)
+    return replace(result, findings=findings, stopped=report.run.stopped), report
 
 
 def measure_first(prepared: CheckedLaunch, screen: Screen) -> CheckedLaunch:
-    """Measure the GPUs of a launch; return the launch that keeps them. Raises LaunchRefused."""
+    """Measure the GPUs of a launch; return the launch that keeps them.
+
+    Raises LaunchRefused, and KeyboardInterrupt where the measurement was stopped.
+    """
     gpus = {node.host: _indices(prepared, node) for node in prepared.plan().nodes}
     job = prepared.launch.job
     if any(gpus.values()):
@@ -71,7 +75,9 @@ def measure_first(prepared: CheckedLaunch, screen: Screen) -> CheckedLaunch:
     document = encode_deep(report)
     for line in (*render_deep_report(document), *render_finding_list(report.findings)):
         screen.print_line(line)
-    if report.interrupted or any(blocks_launch(finding) for finding in report.findings):
+    if report.run.stopped:
+        raise KeyboardInterrupt(report.run.ended)
+    if any(blocks_launch(finding) for finding in report.findings):
         words = "nothing was started: the deep checks found what stops this launch"
         raise LaunchRefused(words).with_document(document)
     kept = (DOCUMENT, json.dumps(document, indent=1) + "\n")

@@ -26,7 +26,7 @@ from launcher.follow.phases import Stopwatch, format_phases
 from launcher.host_checks.fact_cache import FactCache
 from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.host_checks.result import PreflightResult
-from launcher.launch.launch import CheckedLaunch, launch_and_follow
+from launcher.launch.launch import CheckedLaunch, launch_and_follow, say_unstarted
 from launcher.launch.request import FollowOptions, LaunchRequest
 from launcher.planning.script_file import find_tree, read_script_to_send
 from launcher.rehearsal.proof_store import describe_proof, fingerprint, save_proof
@@ -117,11 +117,8 @@ def _launch_and_report(
     """Return the exit code, and how the run ended as JSON, {} where nothing was started."""
     config, began = request.config, time.monotonic()
     options, screen, before = session.options, session.screen, session.before
-    try:
+    with say_unstarted(screen):
         request, prepared, launch = _choose_and_prepare(request, launch, session)
-    except KeyboardInterrupt:
-        screen.notify("no run was started")
-        raise
     from launcher.report.outcome import encode_outcome  # noqa: PLC0415 - as above
     from launcher.report.outcome_printer import print_outcome  # noqa: PLC0415 - most of it came while the hosts answered
 
@@ -132,17 +129,18 @@ def _launch_and_report(
     if options.deep:
         from launcher.commands._deep import measure_first  # noqa: PLC0415 - most launches do without it
 
-        with before.phase("deep checks"):
+        with before.phase("deep checks"), say_unstarted(screen):
             prepared = measure_first(prepared, screen)
     if options.rehearse:
-        with before.phase("rehearsal"):
+        with before.phase("rehearsal"), say_unstarted(screen):
             rehearse_first(config, launch, screen)
     words = describe_proof(config.path, fingerprint(launch.job, prepared.result.facts, launch.preflight.sent))
     if words:
         screen.notify(words, bad="rehearse again" in words or "not prove" in words)
-    screen.notify(format_phases(before.phases))
-    prepared = _resumed(request, prepared, screen, verbose=options.verbose)
-    launch = replace(prepared.launch, earlier_phases=before.phases)
+    with say_unstarted(screen):
+        screen.notify(format_phases(before.phases))
+        prepared = _resumed(request, prepared, screen, verbose=options.verbose)
+        launch = replace(prepared.launch, earlier_phases=before.phases)
     outcome = _carried_through(request, replace(prepared, launch=launch), screen, verbose=options.verbose)
     if options.wait is not None:
         from launcher.launch.gpu_wait import has_lost_gpus  # noqa: PLC0415 - most launches do without it
@@ -312,7 +310,10 @@ def _carried_through(
 
 
 def rehearse_first(config: RunConfig, launch: LaunchRequest, screen: Screen) -> None:
-    """Rehearse before a run; keep the proof. Raises LaunchRefused where something is not proven."""
+    """Rehearse before a run; keep the proof.
+
+    Raises LaunchRefused where something is not proven, and KeyboardInterrupt where it was stopped.
+    """
     from launcher.rehearsal.rehearse import rehearse  # noqa: PLC0415 - most runs take no rehearsal
     from launcher.rehearsal.render import encode_rehearsal, render_rehearsal  # noqa: PLC0415 - as above
 
@@ -321,6 +322,8 @@ def rehearse_first(config: RunConfig, launch: LaunchRequest, screen: Screen) -> 
         screen.print_line(line)
     document = encode_rehearsal(done, config.name)
     save_proof(config.path, document)
+    if done.outcome.verdict == "interrupted":
+        raise KeyboardInterrupt(done.outcome.why)
     if not done.verdict.proven:
         words = "nothing was started: the rehearsal has not proven this run"
         raise LaunchRefused(words).with_document(document)

@@ -17,7 +17,6 @@ from launcher.host_checks.preflight_options import PreflightOptions
 from launcher.host_checks.render_text import render_finding_list
 from launcher.report.deep import encode_deep, render_deep_report
 from launcher.terminal.output import echo_json, echo_lines, lacks_utf8
-from preflight.checks.finding import exit_code
 from preflight.job import Job
 
 
@@ -54,7 +53,7 @@ def command(
         _, report = measure_after(result, job, access, options, to_stderr=as_json)
     finally:
         access.close()
-    code = exit_code(report.findings)
+    code = report.exit_code
     document = encode_deep(report)
     if as_json:
         echo_json({**document, "exit_code": code})

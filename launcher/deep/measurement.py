@@ -51,20 +51,20 @@ def measure_hosts(
     store = BestValues.load()
     expect = {entry.name: entry.expect for entry in launch.entries}
     run = replace(run, former=store.history(run.hosts), expect=expect)
-    report = judge_run(run, launch, interrupted=outcome.verdict == "interrupted")
+    report = judge_run(run, launch)
     store.add(report.readings)
     LogStore(outcome.directory).store(DOCUMENT, json.dumps(encode_deep(report), indent=1) + "\n")
     return report
 
 
-def judge_run(run: DeepRun, launch: LaunchRequest, *, interrupted: bool = False) -> DeepReport:
+def judge_run(run: DeepRun, launch: LaunchRequest) -> DeepReport:
     """Return the run with its readings and findings."""
     ignore = {entry.name: launch.preflight.ignore | entry.ignore for entry in launch.entries}
     words = launch.preflight.access_words
     findings = tuple(
         replace(each, fix=complete_commands(each.fix, words)) for each in check_deep(run, ignore=ignore)
     )
-    return DeepReport.of(run, findings, interrupted=interrupted)
+    return DeepReport.of(run, findings)
 
 
 def _prepare(launch: LaunchRequest, result: PreflightResult, options: targets.DeepOptions) -> _Prepared:
@@ -137,6 +137,7 @@ def build_run(outcome: Outcome, left_out: tuple[Unmeasured, ...] = ()) -> DeepRu
         ranks=tuple(ranks),
         unmeasured=left_out,
         ended="" if outcome.verdict == "finished" else one_line(outcome.why or outcome.verdict, 300),
+        stopped=outcome.verdict == "interrupted",
         failed_rank=failure.rank if failure is not None and not failure.hung else None,
         lost={host: one_line(why, 300) for host, why in outcome.cleanup.lost.items()},
         hung=failure is not None and failure.hung,

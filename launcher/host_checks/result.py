@@ -4,6 +4,7 @@ from dataclasses import field
 
 from launcher.config.inventory import HostEntry
 from launcher.errors import HostError
+from launcher.exit_codes import ExitCode
 from launcher.text import group_alike
 from preflight.checks.finding import Finding, exit_code
 from preflight.facts.host import HostFacts, Reach
@@ -38,13 +39,14 @@ class PreflightResult:
     would_use: LaunchPreview | None = None
     not_collected: tuple[str, ...] = ()  # checks that this source holds no facts for
     script: ScriptAnalysis | None = None  # as it lies on the main host, or will
+    stopped: bool = False  # its deep checks were, by a person or a scheduler
     # Set when first asked.
     _by_host: dict[str, tuple[Finding, ...]] = field(init=False, compare=False, repr=False)
 
     @property
     def exit_code(self) -> int:
-        """0 when every host may be called fine, 1 otherwise."""
-        return exit_code(self.findings)
+        """0 when every host may be called fine, 130 when its deep checks were stopped, 1 otherwise."""
+        return ExitCode.INTERRUPTED if self.stopped else exit_code(self.findings)
 
     def list_findings(self, host: str) -> tuple[Finding, ...]:
         """Return the findings that are about one host, alone or with others."""

@@ -1,7 +1,7 @@
 """`gpulaunch run`: preflight, plan, start every node, follow all of them to the end."""
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from launcher.errors import GpusBusy, LaunchRefused
@@ -146,6 +146,16 @@ def _prepare_start() -> None:
     from launcher.follow.protocol import pack_programs  # noqa: PLC0415
 
     pack_programs()
+
+
+@contextmanager
+def say_unstarted(screen: Screen) -> Iterator[None]:
+    """Say that no run was started where a signal ends what comes before one."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        screen.notify("no run was started")
+        raise
 
 
 def launch_and_follow(

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from launcher.exit_codes import ExitCode
 from launcher.report.trend import Trend
 from launcher.safe_json import read_mappings, read_number
 from launcher.text import count_noun, group_alike, one_line, spell_duration
-from preflight.checks.finding import Finding, encode_finding
+from preflight.checks.finding import Finding, encode_finding, exit_code
 from preflight.deep.comparison import Reading, read_values
 from preflight.deep.margins import median
 from preflight.deep.matrix import PairMatrix, build_node_matrices, build_peer_matrices
@@ -30,14 +31,16 @@ class DeepReport:
     nodes: tuple[PairMatrix, ...]
     peers: tuple[PairMatrix, ...]
     findings: tuple[Finding, ...]
-    interrupted: bool = False
 
     @classmethod
-    def of(cls, run: DeepRun, findings: tuple[Finding, ...], *, interrupted: bool = False) -> "DeepReport":
+    def of(cls, run: DeepRun, findings: tuple[Finding, ...]) -> "DeepReport":
         """Return the report of a run and its findings."""
-        return cls(
-            run, read_values(run), build_node_matrices(run), build_peer_matrices(run), findings, interrupted
-        )
+        return cls(run, read_values(run), build_node_matrices(run), build_peer_matrices(run), findings)
+
+    @property
+    def exit_code(self) -> int:
+        """0 when all is as expected, 130 where the run was stopped, else 1."""
+        return ExitCode.INTERRUPTED if self.run.stopped else exit_code(self.findings)
 
 
 def encode_deep(report: DeepReport) -> dict[str, Any]:

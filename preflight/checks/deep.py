@@ -282,7 +282,9 @@ def _not_measured(deep: DeepRun, step: str, ranks: list[RankDeep]) -> Iterator[P
         why, fix = "the ranks reported nothing", f"gpulaunch logs {deep.run_id}"
         if deep.ended:
             why, fix = f"the run ended in the step {find_hung_step(deep)}", "repair that, then measure again"
-            if deep.lost:
+            if deep.stopped:
+                why, fix = f"stopped in the step {find_hung_step(deep)}: {deep.ended}", "measure again"
+            elif deep.lost:
                 lost = " and ".join(deep.lost)
                 why, fix = f"{why} when {lost} was lost", f"measure again without {lost}, or when it is back"
         yield Problem(f"{step} not measured: {why}", fix, "", Severity.UNKNOWN, hosts=hosts)

@@ -207,6 +207,7 @@ class DeepRun:
     ranks: tuple[RankDeep, ...]
     unmeasured: tuple[Unmeasured, ...] = ()
     ended: str = ""  # why it did not finish; "": it did
+    stopped: bool = False  # by a person or a scheduler: no host is to blame for what lacks
     failed_rank: int | None = None  # the rank whose end was the first
     lost: dict[str, str] = field(default_factory=dict)  # by host that was lost while it ran: why
     hung: bool = False

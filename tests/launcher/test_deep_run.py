@@ -1,6 +1,7 @@
 """`run --deep` on this machine's CPU: it measures first, and launches what nothing critical stops."""
 
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -60,4 +61,26 @@ def test_what_is_critical_stops_the_launch(
     assert code == ExitCode.NEGATIVE, said
     assert "3 words of its memory came back changed" in said
     assert WORDS not in said
+    assert not (project / "gpulaunch-runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("run -c job.yaml --deep", "==> no run was started"),
+        ("preflight --gpus none --deep", "matmul not measured: stopped in the step matmul: Ctrl-C"),
+        ("bench --gpus none", "fix of these "),
+        ("bench --gpus none --json", '"exit_code": 130'),
+    ],
+)
+def test_a_measurement_that_was_stopped_is_no_fault_of_a_host(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], command: str, said: str
+) -> None:
+    part = {"0.matmul": None, "0.begun": ["join", "memory", "matmul"], "0.digest": None, "0.copy": None}
+    stopped = replace(deep_run(gpus=1, overlay=part), ended="Ctrl-C", stopped=True)
+    monkeypatch.setattr(_deep, "measure_hosts", lambda *_: DeepReport.of(stopped, check_deep(stopped)))
+    assert run_command_line(command.split()) == ExitCode.INTERRUPTED
+    printed = "".join(capfd.readouterr())
+    assert said in printed
+    assert WORDS not in printed
     assert not (project / "gpulaunch-runs").exists()
