@@ -12,7 +12,7 @@ from typing import Any
 
 from launcher.config.host_access_args import complete_commands
 from launcher.config.inventory import ALL, LOCALHOST, HostEntry, Inventory
-from launcher.config.node_sets import fold_hosts
+from launcher.config.node_sets import fold_hosts, format_host_range
 from launcher.errors import AgentProtocolError, GpulaunchError, HostError, HostsUnusable
 from launcher.planning.run_record import read_run_records
 from launcher.remote.connection_pool import OpenConnection
@@ -211,10 +211,20 @@ def explain_unanswered(
         more = " (the others alike)" if len(bare) > 1 else ""
         error = errors[hosts[0]]
         yield f"{fold_hosts(hosts)}: {error.detail}{more}"
-        fix = fixes.get(hosts[0], complete_commands(error.fix, access_words))
+        fix = _fix_of_all({host: fixes.get(host, errors[host].fix) for host in hosts})
+        fix = complete_commands(fix, () if hosts[0] in fixes else access_words)
         if fix not in shown:
             yield f"  fix: {fix}"
             shown.add(fix)
+
+
+def _fix_of_all(fixes: Mapping[str, str]) -> str:
+    """Return the fix of the first host; of all where each ends with its own host, as a command does."""
+    fix = next(iter(fixes.values()))
+    commands = {each.removesuffix(f" {name}") for name, each in fixes.items()}
+    if len(fixes) == 1 or len(commands) > 1 or fix in commands:
+        return fix
+    return f"{commands.pop()} {shlex.quote(format_host_range(fixes))}"
 
 
 def find_runs_of_other_hosts(answers: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
