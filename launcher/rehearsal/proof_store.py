@@ -64,10 +64,12 @@ def proof_path(config: Path) -> Path:
     return user_state_dir() / "rehearsals" / f"{config.stem}-{name}.json"
 
 
-def save_proof(config: Path, document: Mapping[str, Any]) -> Path:
-    """Write a rehearsal's document for later runs. Raises OSError."""
+def save_proof(config: Path, document: Mapping[str, Any]) -> None:
+    """Write a rehearsal's document for later runs, unless it was stopped and says nothing. Raises OSError."""
+    if document["run"]["verdict"] == "interrupted":
+        return
     path = proof_path(config)
-    return write_below(path.parent, path.name, json.dumps(document, indent=1) + "\n")
+    write_below(path.parent, path.name, json.dumps(document, indent=1) + "\n")
 
 
 def describe_proof(config: Path, now: Fingerprint) -> str:
@@ -81,7 +83,7 @@ def describe_proof(config: Path, now: Fingerprint) -> str:
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return "the kept rehearsal cannot be read; rehearse again"
     if not proven:
-        return f"the rehearsal of {when} did not prove this run"
+        return f"the rehearsal of {when} did not prove this run; gpulaunch rehearse shows what is not proven"
     if changes:
         return f"rehearsed {when}, but since then changed: {', '.join(changes)}; rehearse again"
     return f"rehearsed {when}, all proven, and nothing has changed since"

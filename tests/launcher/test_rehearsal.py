@@ -17,7 +17,13 @@ from launcher.follow.outcome import EndCause, Measurements, Outcome, build_outco
 from launcher.follow.run_state import RunState
 from launcher.planning.plan import ScriptFile
 from launcher.rehearsal.batch_args import halve_batch
-from launcher.rehearsal.proof_store import Fingerprint, fingerprint, list_changes_since
+from launcher.rehearsal.proof_store import (
+    Fingerprint,
+    describe_proof,
+    fingerprint,
+    list_changes_since,
+    save_proof,
+)
 from launcher.rehearsal.rehearse import RehearsalResult, build_rehearsal_job, calculate_gpu_use
 from launcher.rehearsal.render import encode_rehearsal, render_rehearsal
 from launcher.rehearsal.verdict import Proof, RehearsalVerdict, evaluate_rehearsal
@@ -261,6 +267,19 @@ def test_the_document_is_plain_json() -> None:
     document = json.loads(json.dumps(encode_rehearsal(done, "x")))
     assert (document["schema"], document["proven"]) == ("gpulaunch.rehearsal/1", True)
     assert document["ranks"][0]["measured"]["scale"] == 65536.0
+
+
+def test_a_rehearsal_that_was_stopped_leaves_the_proof_of_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    config, now = tmp_path / "job.yaml", NOW
+    done = encode_rehearsal(RehearsalResult(outcome(), evaluate_rehearsal(outcome()), now, (), ()), "x")
+    save_proof(config, done)
+    save_proof(config, {**done, "proven": False, "run": {**done["run"], "verdict": "interrupted"}})
+    assert describe_proof(config, now).endswith("all proven, and nothing has changed since")
+    save_proof(config, {**done, "proven": False})
+    assert "did not prove this run; gpulaunch rehearse shows" in describe_proof(config, now)
 
 
 # --- the whole of it, here ---
