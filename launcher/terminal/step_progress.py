@@ -7,6 +7,7 @@ without end costs next to nothing.
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from preflight import regex as re
@@ -26,6 +27,9 @@ _STEP = re.compile(
 )
 _SEQUENCE = re.compile(rb"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]")
 _PACE_OVER = 50
+_SETTLED_S = 2.0  # of steps, before they show a pace
+_JUMP = 10.0  # times the pace that follows
+_FEWEST_IN_JUMP = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,18 +105,29 @@ class ProgressParser:
             if found[0][3] != "?":
                 hours, minutes, seconds = (int(each or 0) for each in found[0].group(4, 5, 6))
                 return replace(reading, eta_s=hours * 3600.0 + minutes * 60.0 + seconds)
-        if (
-            reading is not self._reading
-            or reading.step is None
-            or reading.steps is None
-            or len(self._pace) < 2
-        ):
+        if reading is not self._reading or reading.step is None or reading.steps is None or not self._pace:
             return reading
-        (began, first), (last, latest) = self._pace[0], self._pace[-1]
-        if latest <= first or last <= began:
+        (began, first), (last, latest) = _find_start_of_pace(self._pace), self._pace[-1]
+        if latest <= first or last - began < _SETTLED_S:
             return reading
         left_s = (reading.steps - reading.step) * (last - began) / (latest - first) - (now - last)
         return replace(reading, eta_s=left_s if left_s > 0 else None)
+
+
+def _find_start_of_pace(pace: Sequence[tuple[float, int]]) -> tuple[float, int]:
+    """Return the first (time, step) that counts: behind a resume, or what a log had before it was followed.
+
+    Such steps come at once, each reading far ahead of the one before.
+    """
+    last, latest = pace[-1]
+    for (before, step), (after, further) in reversed([*pairwise(pace)]):
+        since, steps = last - after, latest - further
+        is_jump = further - step >= _FEWEST_IN_JUMP and (further - step) * since > _JUMP * steps * (
+            after - before
+        )
+        if is_jump and (steps or since >= _SETTLED_S):
+            return after, further
+    return pace[0]
 
 
 def _cut(tail: bytes) -> tuple[bytes, bytes]:

@@ -60,6 +60,27 @@ def test_the_end_is_foreseen_by_the_pace_of_printed_steps() -> None:
     assert gauges.read(15.0).eta_s == pytest.approx(195.0), "it comes nearer between two steps"
 
 
+@pytest.mark.parametrize("backlog", [(1, 40, 400, 5000), (1, 5000), (5000,)])
+def test_steps_that_a_log_had_before_it_was_followed_show_no_pace(backlog: tuple[int, ...]) -> None:
+    """As `gpulaunch attach` reads them, hours after they were printed."""
+    gauges = ProgressParser()
+    for at, step in enumerate(backlog):
+        gauges.feed(0, b"step %d/10000\n" % step)
+        assert gauges.read(at * 0.1).eta_s is None
+    for step in range(1, 5):
+        gauges.feed(0, b"step %d/10000\n" % (5000 + step))
+        read = gauges.read(10.0 * step)
+    assert read.eta_s == pytest.approx(49960.0, rel=0.05)
+
+
+def test_an_uneven_pace_is_a_pace() -> None:
+    gauges = ProgressParser()
+    for step, now in enumerate((0.0, 0.1, 4.0, 8.0, 8.1, 12.0, 16.0)):
+        gauges.feed(0, b"step %d/106\n" % step)
+        read = gauges.read(now)
+    assert read.eta_s == pytest.approx(100 * 16 / 6)
+
+
 def test_of_nested_bars_the_outer_one_knows_the_end_and_the_longer_one_the_step() -> None:
     bars = ["epochs:  50%|#| 1/2 [00:04<01:04, 4.00s/it]", "steps:  10%|#| 3/30 [00:01<00:09, 3.00it/s]"]
     read = ProgressParser().read(1.0, bars)
