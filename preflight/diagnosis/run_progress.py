@@ -284,8 +284,12 @@ class RunProgress:
         return (
             0 <= order < len(self.lines)
             and _ENDS_JOB.search(self.lines[order].text) is not None
-            and not any(RESUMES.search(line.text) for line in self.lines[order:])
+            and self._last_resumed < order
         )
+
+    @cached_property
+    def _last_resumed(self) -> int:
+        return next((line.order for line in reversed(self.lines) if RESUMES.search(line.text)), -1)
 
     def has_moved(self, after: int, before: int) -> bool:
         """Whether steps were made between two lines, the first not about a scheduler that ended the job.
