@@ -18,7 +18,9 @@ from launcher.config.value_types import (
     HOST_PATH,
     HOST_WORD,
     HOST_WORDS,
+    OUTPUT,
     SCALAR,
+    SCRIPT,
     Custom,
     Field,
     Keyword,
@@ -187,10 +189,7 @@ INVENTORY_KEYS: tuple[Field, ...] = (
 
 CONFIG_KEYS: tuple[Field, ...] = (
     Field(
-        "script",
-        Text("a path"),
-        "Training script on the hosts, relative to workdir. Or give `module`.",
-        "train.py",
+        "script", SCRIPT, "Training script on the hosts, relative to workdir. Or give `module`.", "train.py"
     ),
     Field(
         "module",
@@ -288,7 +287,7 @@ CONFIG_KEYS: tuple[Field, ...] = (
     ),
     Field(
         "output",
-        HOST_PATH,
+        OUTPUT,
         "Where the script writes; preflight checks that it can, and a rehearsal stays away from it.",
         "output/paper_r64",
     ),

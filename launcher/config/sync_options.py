@@ -38,7 +38,7 @@ SYNC_KEYS: tuple[Field, ...] = (
     ),
     Field(
         "exclude",
-        ListOf(Text("a pattern as in .gitignore"), allow_scalar=True),
+        ListOf(Text("a pattern as in .gitignore"), allow_scalar=True, has_blanks=False),
         "Left out besides what .gitignore says.",
         '["*.ckpt", "data/"]',
     ),

@@ -2,7 +2,10 @@
 
 # ruff: noqa: D102 - the methods are documented once, in FieldType
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
+from itertools import takewhile
+from posixpath import normpath
 from typing import Any, Protocol
 
 from launcher import durations
@@ -70,6 +73,25 @@ def _judge_host_path(path: str) -> str:
     return f"no shell replaces {name[0]} in it (write {written})"
 
 
+def _judge_output(path: str) -> str:
+    """Return what is wrong with the directory that `fetch` copies and that only the script writes to."""
+    if normpath(path) in ("/", "//", "~"):
+        what = "the whole home directory" if path.startswith("~") else "everything on the host"
+        return f"{path} is {what}: name a directory of the script's own"
+    return _judge_host_path(path)
+
+
+def _judge_script(path: str) -> str:
+    """Return how a script that is written with its arguments is written without them."""
+    parts = re.fullmatch(r"(\S+\.(?:py|sh))\s+(\S.*)", path)
+    if parts is None or path.endswith((".py", ".sh")):
+        return ""
+    words = value_remedies.as_list(parts[2]).removeprefix(" (write ").removesuffix(")") or "[...]"
+    return f"its arguments go under args: (write script: {parts[1]} and args: {words})"
+
+
+SCRIPT = Text("a path", judge=_judge_script)
+OUTPUT = Text("a directory of the script's own on the host", judge=_judge_output)
 HOST_PATH = Text("a path on the host", has_home=True, judge=_judge_host_path)
 
 
@@ -186,6 +208,7 @@ class ListOf:
 
     kind: FieldType
     allow_scalar: bool = False
+    has_blanks: bool = True  # a scalar may; else it is several
 
     @property
     def expected(self) -> str:
@@ -193,6 +216,13 @@ class ListOf:
 
     def read(self, item: YamlNode, mistakes: ConfigIssues) -> tuple[Any, ...] | None:
         if isinstance(item.value, str) and self.allow_scalar:
+            if not self.has_blanks and len(words := item.value.split()) > 1:
+                several = ", ".join(json.dumps(word, ensure_ascii=False) for word in words)
+                one = json.dumps(item.value, ensure_ascii=False)
+                mistakes.add_wrong_value(
+                    item, f"{self.expected} (write [{several}]; one with a blank: [{one}])"
+                )
+                return None
             found = ConfigIssues()
             value = self.kind.read(item, found)
             if found.found and (several := value_remedies.as_list(item.value, least=2)):
@@ -257,9 +287,19 @@ class MapOf:
             elif not re.fullmatch(self.name_pattern, name):
                 hint = value_remedies.as_name(name, self.name_pattern)
                 mistakes.add(part, f"expected {self.name_expected} as the key{hint}")
+            elif above := self._find_entry_above(name, item.value):
+                mistakes.add(part, f'is a key of "{above}": indent it further than that line')
             elif (value := self.kind.read(part, mistakes)) is not None:
                 found[name] = value
         return found
+
+    def _find_entry_above(self, name: str, values: Mapping[str, YamlNode]) -> str:
+        """Return the entry without a value that a key with one was meant for, which is indented as it is."""
+        keys = {key.name for key in self.kind.keys} if isinstance(self.kind, Section) else set()
+        if name not in keys or not values[name].text:
+            return ""
+        before = [each for each in takewhile(lambda other: other != name, values) if each not in keys]
+        return before[-1] if before and values[before[-1]].value is None else ""
 
     def schema(self) -> Schema:
         shape: Schema = {"type": ["object", "null"], "additionalProperties": self.kind.schema()}

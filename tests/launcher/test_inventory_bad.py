@@ -50,6 +50,10 @@ CASES: dict[str, tuple[bytes, str]] = {
         b"hosts: {a: yes}\n",
         'hosts.a: expected a mapping (key: value) (write {} for its defaults), got "yes"',
     ),
+    "keys as far to the left as their host": (
+        b"hosts:\n  a:\n  address: 192.0.2.7\n  port: 22\n",
+        'hosts.yaml:3: hosts.address: is a key of "a": indent it further than that line',
+    ),
     "hosts as list": (
         b"hosts:\n- a\n- b\n",
         'each value a mapping (key: value) (write "a:" in place of "- a"), got a list',
