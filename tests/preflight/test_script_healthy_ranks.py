@@ -146,8 +146,44 @@ opt.step()
             "AutoModel.from_pretrained('YituTech/conv-bert-base')",
         )
     },
+    "a loop that ends by a count, which gets its value beside a clock": DDP
+    + """
+import time
+step, start = 0, time.time()
+for batch in DataLoader(range(64), sampler=DistributedSampler(range(64))):
+    net(batch.cuda()).sum().backward()
+    opt.step()
+    opt.zero_grad()
+    step += 1
+    if step >= 20:
+        break
+print(time.time() - start)
+""",
+    "CUDA where a group is asked for that nothing makes": """
+import torch
+from accelerate import Accelerator
+import torch.distributed as dist
+def share(number):
+    if dist.is_initialized():
+        size = torch.tensor([number], device="cuda")
+        dist.broadcast(size, src=0)
+        return int(size)
+    return number
+print(share(3))
+accelerator = Accelerator()
+""",
+    "weights of another file than the one that the script saves": DDP
+    + """
+from pathlib import Path
+FIRST = Path("resources") / "first.pth"
+def start(net):
+    net.module.load_state_dict(torch.load(FIRST))
+start(net)
+if dist.get_rank() == 0:
+    torch.save(net.module.state_dict(), Path("out") / "best.pth")
+""",
 }
-_CODES = {"C501", "R412", "R418", "R419", "R420", "R421"}
+_CODES = {"C501", "C503", "D202", "R404", "R412", "R418", "R419", "R420", "R421"}
 
 
 @pytest.mark.parametrize("name", HEALTHY)
@@ -156,3 +192,52 @@ def test_ranks_that_do_what_they_must_are_not_blamed(name: str) -> None:
     ranks = RankTarget(capability=(8, 0), processes=2)
     found = [*lint(text, "train.py").findings, *lint_for(text, "train.py", [ranks], certain=True).findings]
     assert [item for item in found if item.code in _CODES and item.level is not Level.INFO] == []
+
+
+SICK = {
+    ("R404", "a loop that ends by a clock"): HEALTHY[
+        "a loop that ends by a count, which gets its value beside a clock"
+    ].replace("step >= 20", "time.time() - start > 20"),
+    ("D202", "CUDA in a group"): """
+import torch
+import torch.distributed as dist
+size = torch.tensor([1], device="cuda")
+dist.init_process_group("nccl")
+torch.cuda.set_device(dist.get_rank())
+if dist.is_initialized():
+    dist.broadcast(size, src=0)
+""",
+    ("C503", "weights of the file that the script saves"): HEALTHY[
+        "weights of another file than the one that the script saves"
+    ].replace("best.pth", "first.pth"),
+}
+
+
+@pytest.mark.parametrize("case", SICK)
+def test_what_is_near_them_is_still_blamed(case: tuple[str, str]) -> None:
+    ranks = RankTarget(capability=(8, 0), processes=2)
+    found = lint_for(SICK[case], "train.py", [ranks], certain=True).findings
+    assert case[0] in [item.code for item in found if item.level is not Level.INFO]
+
+
+_BY_SLURM = """
+import os, torch
+import torch.distributed as dist
+rank, size = int(os.environ["SLURM_PROCID"]), int(os.environ["SLURM_NTASKS"])
+torch.cuda.set_device(0)
+dist.init_process_group("nccl", rank=rank, world_size=size)
+net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4).cuda(), device_ids=[0])
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "levels"),
+    [(_BY_SLURM, {Level.WARNING}), (_BY_SLURM.replace("SLURM_PROCID", "LOCAL_RANK"), {Level.ERROR})],
+)
+def test_gpu_0_of_each_task_may_be_its_own(text: str, levels: set[Level]) -> None:
+    ranks = RankTarget(capability=(8, 0), processes=2)
+    found = [
+        item for item in lint_for(text, "train.py", [ranks], certain=True).findings if item.code == "D201"
+    ]
+    assert {item.level for item in found} == levels
+    assert all(("--gpus-per-task=1" in item.message) is (levels == {Level.WARNING}) for item in found)

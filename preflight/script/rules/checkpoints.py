@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from preflight import regex as re
+from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
 from preflight.script.interpreter.branch_conditions import RANK_0, UNCALLED
 from preflight.script.interpreter.events import ScriptEvent
@@ -12,6 +13,8 @@ from preflight.script.rules.own_measures import get_last_name, list_stores
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import Source, list_names
 from preflight.script.syntax_trees import ByKind, group_by_kind, root_of, unparse, walk
+from preflight.script.values import Value
+from preflight.script.values.operations import as_text
 
 UNWRAPS = re.compile(
     r"hasattr\([^\n]*[\"'](?:module|_orig_mod)|getattr\([^\n]*[\"'](?:module|_orig_mod)|unwrap(?!_model)|de_?parallel"
@@ -213,21 +216,47 @@ def read_onto_the_gpu_of_before(it: Interpreter, event: ScriptEvent) -> Iterator
             it.note(_GROUP, event.place)
     elif event.name == "load without map":
         read = RANK_0 not in it.contexts and UNCALLED not in it.contexts and event.call
+        file = _name_file(it, read.node.args[0], read.first) if read and read.node.args else ""
         for key in _list_filled(it, read.node) if read else ():
-            it.note((_READ, _ANY), event.place)
-            it.note((_READ, key), event.place)
+            it.note((_READ, _ANY, file), event.place)
+            it.note((_READ, key, file), event.place)
     elif event.name != "end":
-        for key in _list_kept(it, event.call.node) if event.call is not None else ():
-            it.note((_STATES, key), event.place)
+        write = event.call.node if event.call is not None else None
+        at = event.values.get("path")
+        file = _name_file(it, write.args[1], at) if write is not None and len(write.args) > 1 else ""
+        for key in _list_kept(it, write) if write is not None else ():
+            it.note((_STATES, key, file), event.place)
     elif it.notes.get(_GROUP) and it.target.processes != 1:
-        states = [key for key in it.notes if isinstance(key, tuple) and key[0] == _STATES]
-        places = {at: it.notes[key][0] for key in states for at in it.notes.get((_READ, key[1]), ())}
-        if places and it.sources.mention(_SEES_ONE_GPU):
-            return
-        for place, saved in places.items():
+        for place, saved in _list_read_back(it).items():
             message = "every rank reads this onto the GPU that it was saved from"
             fix = 'map_location="cpu", or the device of the rank'
             yield RuleHit(place, message, fix, Level.WARNING, (saved,))
+
+
+def _list_read_back(it: Interpreter) -> dict[CodeLocation, CodeLocation]:
+    """Return where is read what the script saves, and where it saves it: files of two names are two."""
+    keys = [key for key in it.notes if isinstance(key, tuple) and key[0] in (_READ, _STATES)]
+    pairs = [(read, state) for read in keys if read[0] == _READ for state in keys if state[0] == _STATES]
+    alike = [
+        (read, state)
+        for read, state in pairs
+        if read[1] == state[1] and (not read[2] or not state[2] or read[2] == state[2])
+    ]
+    places = {at: it.notes[state][0] for read, state in alike for at in it.notes[read]}
+    return {} if places and it.sources.mention(_SEES_ONE_GPU) else places
+
+
+def _name_file(it: Interpreter, path: ast.expr, value: Value | None = None) -> str:
+    """Return the name of a file without its folder, "" where it is not known."""
+    if (text := as_text(value)) is not None:
+        return text.rpartition("/")[2]
+    if isinstance(path, ast.Name):
+        stores = it.sources.parser.find(list_stores, it.scope).get(path.id, ())
+        path = stores[0][0] if len(stores) == 1 else path
+    if isinstance(path, ast.Call) and get_last_name(path) in ("join", "joinpath", "Path") and path.args:
+        path = path.args[-1]
+    last = path.right if isinstance(path, ast.BinOp) and isinstance(path.op, ast.Div) else path
+    return last.value.rpartition("/")[2] if type(last) is ast.Constant and isinstance(last.value, str) else ""
 
 
 _SEES_ONE_GPU = re.compile(

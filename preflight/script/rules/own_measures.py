@@ -295,12 +295,24 @@ def list_stores(nodes: Sequence[ast.AST]) -> dict[str, list[tuple[ast.expr, ast.
     for node in nodes:
         targets, values = _stored(node) if type(node) in _STORES else ((), ())
         for target in targets:
-            parts = target.elts if isinstance(target, ast.Tuple) else [target]
-            for part in parts:
+            for part, given in _pair(target, values):
                 if isinstance(part, (ast.Name, ast.Attribute)):
                     key = part.id if isinstance(part, ast.Name) else unparse(part)
-                    stores.setdefault(key, []).extend((value, node) for value in values)
+                    stores.setdefault(key, []).extend((value, node) for value in given)
     return stores
+
+
+def _pair(target: ast.expr, values: Sequence[ast.expr]) -> list[tuple[ast.expr, Sequence[ast.expr]]]:
+    """Return each target beside its values: `step, start = 0, time.time()` gives each name one of both."""
+    if not isinstance(target, ast.Tuple):
+        return [(target, values)]
+    value = values[0] if len(values) == 1 else None
+    items = value.elts if isinstance(value, ast.Tuple) else []
+    if len(items) != len(target.elts) or any(
+        isinstance(each, ast.Starred) for each in (*items, *target.elts)
+    ):
+        return [(part, values) for part in target.elts]
+    return [(part, [item]) for part, item in zip(target.elts, items, strict=True)]
 
 
 def _stored(node: ast.AST) -> tuple[Sequence[ast.expr], Sequence[ast.expr]]:

@@ -16,7 +16,8 @@ from preflight.script.libraries.training_step import list_trainings
 from preflight.script.rules.certainty import is_of_one_process, list_doubts
 from preflight.script.rules.own_names import describe_own_device, get_assigned_name
 from preflight.script.rules.registry import Level, RuleHit, rule
-from preflight.script.syntax_trees import unparse
+from preflight.script.source import list_names
+from preflight.script.syntax_trees import unparse, walk
 from preflight.script.values import Const, Device, Map, Ref, Seq, Value
 from preflight.script.values.constants import NONE, TRUE
 from preflight.script.values.heap import HeapObject
@@ -114,13 +115,21 @@ def one_gpu_for_all_ranks(it: Interpreter, event: ScriptEvent) -> Iterator[RuleH
             level, message = Level.WARNING, f"{message}, unless a value that lint does not know names another"
         sites = it.notes.get(_SiteOf(place), [])
         used = tuple(spot for spot in (*sites, event.place) if spot.line != place.line)
-        yield RuleHit(
-            place,
-            message,
-            describe_own_device(it, place, it.frame if place.path == event.place.path else None),
-            level,
-            used,
-        )
+        fix = describe_own_device(it, place, it.frame if place.path == event.place.path else None)
+        yield _unless_by_task(it, fixed, RuleHit(place, message, fix, level, used))
+
+
+def _unless_by_task(it: Interpreter, device: Device, hit: RuleHit) -> RuleHit:
+    """Return a hit a level lower where Slurm starts the ranks, which may show each one GPU, its number 0."""
+    if device.index or not it.sources.mention(_TASK_OF_SLURM) or it.sources.mention(_RANK_OF_LAUNCH):
+        return hit
+    level = Level.WARNING if hit.level is Level.ERROR else Level.INFO
+    message = f"{hit.message}, unless srun --gpus-per-task=1 gives each its own"
+    return replace(hit, level=level, message=message)
+
+
+_TASK_OF_SLURM = re.compile(r"[\"']SLURM_PROCID[\"']")
+_RANK_OF_LAUNCH = re.compile(r"[\"']LOCAL_RANK[\"']")
 
 
 def _asks_for_index(test: ast.expr) -> bool:
@@ -141,6 +150,7 @@ def _never_replaced(it: Interpreter, level: Level) -> Iterator[RuleHit]:
             for place in dict.fromkeys(spot for spot in places if _is_used(it, spot)):
                 sites = tuple(spot for spot in it.notes.get(_SiteOf(place), ()) if spot.line != place.line)
                 hit = RuleHit(place, message, describe_own_device(it, place, None), level, sites)
+                hit = _unless_by_task(it, key.device, hit)
                 unread = not sites and place.path != it.sources.files()[0].path  # by what the script calls
                 yield replace(hit, level=Level.INFO, message=f"{message}, if it is used") if unread else hit
 
@@ -172,6 +182,9 @@ def cuda_before_the_device_is_set(it: Interpreter, event: ScriptEvent) -> Iterat
             and isinstance(device, Device)
             and device.index is None
             and not device.of_rank
+            and not (
+                not it.state.grouped and any(map(_asks_for_group, it.tests))
+            )  # made where the device is set
         ):
             it.state.early_cuda += (event.place,)
     if event.name == "cuda" or event.what == "for a while":  # on a tensor's own device, as kernels run
@@ -181,6 +194,10 @@ def cuda_before_the_device_is_set(it: Interpreter, event: ScriptEvent) -> Iterat
         message = "CUDA is used before the rank has set its device: all ranks meet on the first GPU"
         fix = "create the Accelerator (or set_device(LOCAL_RANK)) first"
         yield RuleHit(place, message, fix, level if level and event.name != "arguments" else Level.WARNING)
+
+
+def _asks_for_group(test: ast.expr) -> bool:
+    return "is_initialized" in list_names(walk(test))
 
 
 @rule("D203", "environ", "set device", "device")
