@@ -60,17 +60,6 @@ def build_facts(text: str) -> dict[str, Any]:
     }
 
 
-def group_processes(text: str) -> dict[str, list[dict[str, Any]]] | None:
-    """Return the processes of each GPU by its UUID; None where the list does not name GPUs."""
-    rows = parse_rows(text)
-    if not rows or any("gpu_uuid" not in row for row in rows):
-        return None
-    found: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        found.setdefault(row["gpu_uuid"], []).append(row)
-    return found
-
-
 def _rows(names: list[str], lines: Iterable[str], open_: TruncatedLines) -> list[dict[str, str]]:
     """Return the rows below a line of names, to the first line that is none; the last value may be CUT."""
     found = []

@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any
 
 from preflight import regex as re
-from preflight.probes.nvidia_smi.values import CUT, LOST_VALUES, SHARED
+from preflight.probes.nvidia_smi.values import CUT, LOST_VALUES, SHARED, UNEQUAL
 from preflight.smi_reports.headerless_csv import UUID
 from preflight.smi_reports.repeated_recordings import list_gpus
 
@@ -98,4 +98,4 @@ def _mark_unequal_sums(sizes: Any) -> None:
         return
     unused = held["total"] - held["used"] - held["free"] - held.get("reserved", 0)
     if unused < -_ROUNDED_MIB or ("reserved" in held and unused > _ROUNDED_MIB):
-        sizes.update(dict.fromkeys(held, CUT))
+        sizes.update(dict.fromkeys(held, UNEQUAL))

@@ -6,9 +6,10 @@ from itertools import takewhile
 from typing import Any
 
 from preflight import regex as re
+from preflight.probes.fact import missing
 from preflight.probes.nvidia_smi.processes import parse_processes
 from preflight.probes.nvidia_smi.values import NOT_HELD, parse_smi_error
-from preflight.smi_reports.compute_apps import group_processes, parse_mappings
+from preflight.smi_reports.compute_apps import parse_mappings, parse_rows
 from preflight.smi_reports.error_texts import AT_PROMPT, END_OF_ERROR, ERROR_LINE
 from preflight.smi_reports.forms import (
     CSV_NAMES,
@@ -179,13 +180,18 @@ def _is_lacking(value: Any) -> bool:
 
 
 def _add_processes(gpus: list[Facts], text: str) -> None:
-    """Put processes of `--query-compute-apps` on the GPUs whose UUIDs they have."""
-    by_gpu = group_processes(text) if "pid" in text else None
-    if by_gpu is None:
-        return
-    for gpu in gpus:
-        if isinstance(gpu["uuid"], str) and isinstance(gpu["processes"], dict):
-            gpu["processes"] = parse_processes({"processes": {"process_info": by_gpu.get(gpu["uuid"], [])}})
+    """Put processes of `--query-compute-apps` on the GPUs whose UUIDs they have, or on the only GPU."""
+    rows = (parse_rows(text) if "pid" in text else None) or []
+    has_gpus = bool(rows) and all("gpu_uuid" in row for row in rows)
+    for gpu in gpus if rows else ():
+        if not isinstance(gpu["processes"], dict) or (has_gpus and not isinstance(gpu["uuid"], str)):
+            continue
+        own = [row for row in rows if not has_gpus or row["gpu_uuid"] == gpu["uuid"]]
+        if has_gpus or len(gpus) == 1:
+            gpu["processes"] = parse_processes({"processes": {"process_info": own}})
+        elif _is_lacking(gpu["processes"]):
+            pids = ", ".join(row["pid"] for row in rows[:20])
+            gpu["processes"] = missing(f"the file lists pid {pids}, and not on which GPU", "not-asked")
 
 
 _UNEXPLAINED_MIB = 1024  # as of `expect:`; a desktop takes less

@@ -138,6 +138,14 @@ def test_variables_of_the_command_reach_the_ranks(monkeypatch: pytest.MonkeyPatc
     assert "HF_HUB_OFFLINE" in node.unset
 
 
+def test_env_u_takes_back_what_is_in_front_of_it() -> None:
+    made = plan("A=1 CUDA_VISIBLE_DEVICES=1 env -u A -u CUDA_VISIBLE_DEVICES B=1 python train.py", titan(2))
+    assert made.nodes[0].env["B"] == "1"
+    assert "A" not in made.nodes[0].env
+    assert "A" in made.nodes[0].unset
+    assert ranks(made) == {"titan": [0, 1]}
+
+
 def test_an_interpreter_by_path_is_that_of_this_machine() -> None:
     config = read("/opt/venv/bin/python -m torch.distributed.run train.py")
     assert config.command is not None

@@ -217,7 +217,7 @@ LAUNCH = "torchrun --nproc_per_node 2 a.py $X"
                 ("${T[b]:=2}", "declare -A T=([a]=1)\ntorchrun a.py ${T[b]:=2}"),
                 ("${T[b]}", "set -u; declare -A T=([a]=1)\ntorchrun a.py ${T[b]}"),
                 ("$((T[b]))", "declare -A T=([b]=$HOSTNAME)\ntorchrun a.py $((T[b]))"),
-                ("${T[@]}", "declare -A T=([a]=1); ((T[a]++))\ntorchrun a.py ${T[@]}"),
+                ("${T[@]}", "declare -A T=([a]=$X); ((T[a]++))\ntorchrun a.py ${T[@]}"),
                 ("$OPTIND", "set -- -n 4; while getopts n: o; do N=1; done\ntorchrun a.py $OPTIND"),
                 ("$o", "f() { while getopts n: o; do :; done; }\nf -n 4; torchrun a.py $o"),
                 ("$X", "v=12; [[ $v =~ ^[0-9]+$ ]] && X=1\ntorchrun a.py $X"),

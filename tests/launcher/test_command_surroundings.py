@@ -320,3 +320,16 @@ def test_an_older_name_of_an_option_counts_the_tasks_of_a_node() -> None:
         "#SBATCH -N 2\n#SBATCH --tasks-per-node=8\nsrun python a.py",
     ):
         assert parse_line(text).request == Request(nodes=2, per_node=8)
+
+
+def test_a_launch_in_an_environment_is_no_command_of_the_shell() -> None:
+    parsed = parse_line("python -c 'import a'\nconda run -n e torchrun a.py")
+    assert (parsed.launcher, parsed.program) == ("torchrun", "a.py")
+    with pytest.raises(CommandRefused, match="2 commands"):
+        parse_line("conda run -n e python a.py\nconda run -n e python b.py")
+
+
+def test_env_u_takes_back_what_the_text_exports() -> None:
+    parsed = parse_line("unset C; export A=1 C=2\nenv -u A B=1 torchrun a.py")
+    assert parsed.env == {"B": "1", "C": "2"}
+    assert "A" in parsed.unset

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from preflight.checks.runner import check_host
+from preflight.facts.missing import Missing
 from preflight.job import Expect, Job
 from preflight.smi_reports import parse_hosts
 from tests.smi_reading import parse_smi
@@ -157,3 +158,31 @@ def test_what_hides_the_gpus_is_not_sought_in_a_driver_that_the_file_does_not_na
     assert [each.fix for each in said if each.code == "PROC001"] == [
         "run the preflight again; if it stays, look on the host itself"
     ]
+
+
+APPS = "$ nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv,noheader\n"
+APPS += "812, [Not Found], 21004 MiB\n"
+LIST = "$ nvidia-smi -L\nGPU 0: NVIDIA A30 (UUID: GPU-7c2a2f21-7f60-3b1f-c37e-1f0b4ac7d9a8)\n"
+
+
+def test_processes_without_their_gpu_are_those_of_the_only_one() -> None:
+    (gpu,) = parse_smi(APPS + LIST, "host").known_gpus
+    assert not isinstance(gpu.processes, Missing)
+    assert [each.pid for each in gpu.processes] == [812]
+
+
+def test_processes_without_their_gpu_are_named_beside_several() -> None:
+    second = LIST.splitlines()[1].replace("GPU 0", "GPU 1").replace("d9a8", "d9a9")
+    gpus = parse_smi(f"{APPS}{LIST}{second}\n", "host").known_gpus
+    said = [gpu.processes.reason for gpu in gpus if isinstance(gpu.processes, Missing)]
+    assert said == ["the file lists pid 812, and not on which GPU"] * 2
+
+
+def test_sizes_that_do_not_add_up_are_said_to_be_such() -> None:
+    sizes = {"Total": 40960, "Reserved": 500, "Used": 39010, "Free": 1400}
+    text = "==============NVSMI LOG==============\n\nAttached GPUs : 1\n"
+    text += "GPU 00000000:1B:00.0\n    FB Memory Usage\n"
+    text += "".join(f"        {name:33} : {size} MiB\n" for name, size in sizes.items())
+    (gpu,) = parse_smi(f"{text}    Compute Mode : Default\n", "host").known_gpus
+    assert isinstance(gpu.memory, Missing)
+    assert gpu.memory.reason == "the sizes of its memory in the file do not add up to the total"

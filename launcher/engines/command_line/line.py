@@ -110,6 +110,12 @@ class CommandLine:
             self.dropped.append(f"{name}: {_AS_TEXT}")
         self.env[name] = value.text
 
+    def remove(self, names: tuple[str, ...]) -> None:
+        """Take `env -u NAME`, which also drops what the line has set before."""
+        self.unset += names
+        self.env = {name: value for name, value in self.env.items() if name not in names}
+        self.found = [one for one in self.found if one.use.name not in names]
+
     def _explain_port(self, name: str, value: Word) -> str:
         """Return what is said of a variable without a value that only gives the launcher a port; else ""."""
         options = [

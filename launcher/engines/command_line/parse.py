@@ -144,10 +144,10 @@ def _parse(shell: ShellLine, inside: _Inside) -> ParsedCommand:
                     f"the line has more than {_MOST_WRAPPERS} commands around its launch", _ALONE
                 )
             line.words = line.words[: around.end]
+            line.remove(around.unset)
             for position, name, value in around.assignments:
                 line.assign(position, name, value)
                 given[name] = value.value
-            line.unset += around.unset
             if around.settings is not None:
                 line.lack(explain_unseen((Word("--env-file"), around.settings)))
             line.enter(around.environment, around.directory)

@@ -86,7 +86,9 @@ def format_fix(name: str, words: Sequence[Word]) -> str:
     if name in tables.CONTAINERS:
         return _with_variables(name, _container_fix(name, words), words)
     if name in tables.SCHEDULERS:
-        return _with_variables(name, _scheduler_fix(words), words)
+        fix = _with_variables(name, _scheduler_fix(words), words)
+        of_ray = name == "ray" and fix and own_ranks.ON_RAY not in fix
+        return f"{fix}; a script that uses Ray itself: {own_ranks.ON_RAY}" if of_ray else fix
     return _batch_script_fix(words) if name == "sbatch" else ""
 
 

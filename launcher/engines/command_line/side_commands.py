@@ -41,7 +41,7 @@ _TEXT_READERS = ("at", "batch", "ssh", "qsub", "bsub", "sbatch")
 _RC_FILES = as_names(
     ".bashrc .bash_profile .profile .zshrc .cshrc conda.sh conda.csh mamba.sh modules.sh modules.csh"
 )
-_OF_SHELL = ("cd", "pushd", "popd", "export", "unset", "deactivate", "set", "source", ".", "conda")
+_OF_SHELL = ("cd", "pushd", "popd", "export", "unset", "deactivate", "set", "source", ".")
 _OF_JOB = re.compile(r"\bscontrol show hostnames?\b|\bSLURM_(?:JOB_)?NODELIST\b|^(?:\$\(|`)hostname\b")
 _OF_PROGRAM = re.compile(
     r"(?:\$\((?:dirname|readlink -f|realpath)[ \t]+\"?)*"
@@ -91,8 +91,9 @@ def explain_drop(words: tuple[Word, ...], *, after: bool) -> str:
     name = posixpath.basename(words[0].text) if words else ""
     if not name:
         return ""
-    if len(name) > 2 and not name.strip(".") and len(words) == 1:
-        return f"{name}: {LINES_LEFT_OUT}"
+    is_comment = words[0].text[:1] == "\n"  # a text in quotes of its own, as Python has comments
+    if len(words) == 1 and (is_comment or (len(name) > 2 and not name.strip("."))):
+        return f"{words[0].text.strip()[:_SHOWN]}: {NOTHING if is_comment else LINES_LEFT_OUT}"
     if after and all(word.text == "exec" or starts_shell(word.text) for word in words):
         return f"{' '.join(word.text for word in words)}: {NOTHING}"
     if (after and name in _AFTER) or _asks_itself(words) or (is_behind and _waits_for_person(words)):

@@ -9,6 +9,7 @@ from launcher.engines.command_line.shell.terminals import SENTENCE, read_termina
 from launcher.engines.command_line.shell.words import Word
 from launcher.engines.command_line.side_commands import INTERPRETER, find_launcher, has_launcher, is_python
 from launcher.engines.command_line.tables import wrappers as tables
+from launcher.engines.command_line.tables.side_programs import BEFORE
 from launcher.errors import CommandRefused
 from preflight import regex as re
 from preflight.frozen import dataclass
@@ -152,7 +153,11 @@ def _strip_runner(words: Sequence[Word], start: int, tool: str) -> Around:
         environment=Environment(tool, name, path),
         directory=_first(given, "--directory", "--cwd"),
         settings=Word(given["--env-file"]) if given.get("--env-file") else None,
-        dropped=(f"{tool} run: {INTERPRETER}", *_task(words, at, tool)),
+        dropped=(
+            f"{tool} run: {INTERPRETER}",
+            *(f"{name} {given[name]}: {BEFORE}" for name in tables.INSTALLS if given.get(name)),
+            *_task(words, at, tool),
+        ),
     )
 
 
@@ -182,7 +187,7 @@ def _read_flags(words: Sequence[Word], at: int, kind: str, given: dict[str, str]
         name, equals, value = words[at].text.partition("=")
         if (name == "--" and not equals) or (name in ("-m", "--module") and kind == "uv"):
             break
-        if kind == "uv" and name in tables.INSTALLS:
+        if kind == "uv" and name in ("--script", "-s"):
             raise CommandRefused(
                 f"uv run {name} installs packages for one command",
                 "install them in the environment of each host",
@@ -192,7 +197,7 @@ def _read_flags(words: Sequence[Word], at: int, kind: str, given: dict[str, str]
         if name in with_value and not equals:
             at += 1
             value = words[at].text if at < len(words) else ""
-        given[name] = value
+        given[name] = " ".join((given.get(name, ""), value)).strip() if name in tables.INSTALLS else value
         at += 1
     return at
 

@@ -39,10 +39,12 @@ def parse_smi_error(text: str) -> Json | None:
 
 NOT_HELD = missing("the file does not hold it", "not-asked")
 CUT = "\0cut"
+UNEQUAL = "\0unequal"
 SHARED = "\0shared"
 UNLISTED_LATER = "\0unlisted"
 LOST_VALUES = {
     CUT: missing("the file is cut at this value", "not-asked"),
+    UNEQUAL: missing("the sizes of its memory in the file do not add up to the total", "not-asked"),
     SHARED: missing("the file has the same UUID for another GPU", "not-asked"),
     UNLISTED_LATER: missing(
         "an earlier recording in the file lists this GPU, and the last does not", "not-asked"

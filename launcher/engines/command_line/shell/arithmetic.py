@@ -15,7 +15,7 @@ _ARITHMETIC = re.compile(r"(?!.*(?:<<|>>))(?:[\d\s+*/%()<>=!?:-]|&&|\|\|){1,120}
 """Without bits and shifts, which no launch script has."""
 
 _CALCULATED = re.compile(
-    r"\s*(?P<name>[A-Za-z_]\w*)\s*(?:(?P<mark>[+*/%-]?)=(?P<expression>[^=].*)|(?P<step>\+\+|--))\s*",
+    r"\s*(?P<name>[A-Za-z_]\w*(?:\[[^\[\]=]{1,60}\])?)\s*(?:(?P<mark>[+*/%-]?)=(?P<expression>[^=].*)|(?P<step>\+\+|--))\s*",
     re.ASCII,
 )
 _STEP_BEFORE = re.compile(r"\A\s*(\+\+|--)\s*([A-Za-z_]\w*)\s*\Z", re.ASCII)

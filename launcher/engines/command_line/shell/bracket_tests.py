@@ -150,12 +150,26 @@ class _Test:
             plain = None if right is None else left == right
             answer = match_pattern(left, second, self.values) if self.is_double else plain
             return answer if operator != "!=" else negate(answer)
-        if left is None or right is None or operator not in _NUMBERS:
-            return None  # of `=~`, `<` and `>` too
+        if left is None or right is None:
+            return None
+        if operator == "=~" and self.is_double:
+            return _contains(left, right)
+        if operator in ("<", ">") and self.is_double and (left + right).isdecimal() and left and right:
+            return left < right if operator == "<" else left > right
+        if operator not in _NUMBERS:
+            return None
         if self.is_double:  # as in arithmetic, where nothing is 0
             left, right = left or "0", right or "0"
         are_numbers = _NUMBER.fullmatch(left) and _NUMBER.fullmatch(right)
         return _NUMBERS[operator](int(left), int(right)) if are_numbers else None
+
+
+def _contains(text: str, pattern: str) -> Answer:
+    """Return what `=~` says of a pattern that says the same in quotes, which make it a plain text."""
+    if re.search(r"[*+?()\[\]{}|\\]", pattern):
+        return None
+    answer = re.search(pattern, text) is not None
+    return answer if answer == (pattern in text) else None
 
 
 def match_pattern(text: str, pattern: Word, values: Values) -> Answer:

@@ -27,6 +27,8 @@ def read_here(shell: ShellState, words: list[Word], text: Word) -> None:
     names = [*(posixpath.basename(word.text) for word in words[:1]), *(word.text for word in words[1:])]
     if shell.is_output and not _read_names(words):
         words[:0] = [INPUT, text]
+    elif not words:
+        words.append(Word(":"))  # `<<NOTE`, a comment
     elif _read_names(words):
         is_whole = any(re.match(r"-\w*d", name) for name in names) or names[0] in _LISTS
         lines = text.text.rstrip("\n") if is_whole else text.text.partition("\n")[0]
@@ -44,7 +46,7 @@ def read_here(shell: ShellState, words: list[Word], text: Word) -> None:
         words[:] = [Word("eval"), text]
     elif names[:1] not in (["ssh"], ["mail"], [":"], ["done"]) and shell.blocks.runs is not False:
         raise CommandRefused(
-            f"the text gives {names[0] if names else 'a command'} its input in place (<<)",
+            f"the text gives {names[0]} its input in place (<<)",
             "write what it does into a file first, and paste the launch alone",
         )
 

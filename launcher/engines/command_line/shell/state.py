@@ -333,8 +333,8 @@ class ShellState:
         for word in words:
             name, number = read_assignment(word.text, self.values)
             for one in tuple(list_assigned(word.text)):
-                if one == name and number is not None and is_certain:
-                    self.values[name] = str(number)
+                if one == name.partition("[")[0] and number is not None and is_certain:
+                    self._assign((Word(f"{name}={number}"),), is_exported=False)
                 else:
                     why = f"set in (({word.text}))" if is_certain else "set in a condition"
                     self.forget(one, is_exported=False, why=why)

@@ -43,6 +43,7 @@ _QUOTED_DRIVE = re.compile(r"[A-Za-z]:\\(?!n[A-Z ])(?:[\w. -]{3,}|[\w. -]+[\\/][
 _WINDOWS_VARIABLE = re.compile(r"%[A-Z][A-Z_]{2,}%")
 _WINDOWS_DRIVE = re.compile(r"[A-Za-z]:\\[^\s'\"|&;<>]*")
 _OTHER_HOME = re.compile(r"~(?:[a-z_][a-z\d_-]*(?=/)|(?:root|[+-])(?=[/:\s;&|()<>]|\Z))")  # of a user
+_PRODUCT = re.compile(r"(?<=\d)\*(?=\d)")  # `--size 1280*720`, and no name of a file
 _LONE = re.compile(r"\?+(?=[\s;&|()<>]|\Z)")  # a file whose name has one character; `what?` is a text
 _HOME = re.compile(r"~(?=[/\s;&|()<>]|\Z)")
 _ESCAPED_TEXT = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
@@ -280,7 +281,7 @@ class _WordReader:
         else:
             self._add(char)
         if (
-            char == "*"
+            (char == "*" and not _PRODUCT.match(self.text, self.at))
             or (char == "?" and _LONE.match(self.text, self.at) and is_start)
             or (char == "{" and _BRACES.match(self.text, self.at))
         ):
@@ -345,7 +346,7 @@ class _WordReader:
             return True
         words = found.words if found.text is None else (Word(found.text),)
         words = words if found.open is None else (found.open,)
-        is_one = (is_quoted and found.is_joined) or is_assigned
+        is_one = (is_quoted and found.is_joined) or is_assigned or not self.splits
         if is_one and words:
             words = (_joined(words, get_separators(self.values)[:1] if found.is_joined else " "),)
         self._add_words(words, splits=not (is_quoted or is_one or found.has_quotes))

@@ -72,7 +72,8 @@ FLAGS = {
 VALUES = {
     "uv": as_names(
         "--extra --group --only-group --no-group --package --project --directory -p --env-file --python"
-        " --index-url --default-index --index --no-extra -i --cache-dir"
+        " --index-url --default-index --index --no-extra -i --cache-dir --with -w --with-editable"
+        " --with-requirements"
     ),
     "conda": as_names("-n --name -p --prefix --cwd -r --root-prefix -a --attach -e --env"),
     "poetry": as_names("-C --directory -P --project"),
@@ -82,8 +83,8 @@ VALUES = {
 }
 """Options of these tools with one value; `-e A=1` of micromamba sets a variable."""
 
-INSTALLS = {"--with", "-w", "--with-editable", "--with-requirements", "--script", "-s"}
-"""Options of `uv run` that make an environment for one command."""
+INSTALLS = ("--with", "-w", "--with-editable", "--with-requirements")
+"""Options of `uv run` that add packages to its environment for one command."""
 
 SAME = {"mamba": "conda", "micromamba": "conda", "rye": "pipenv"}  # tools that take the options of another
 
