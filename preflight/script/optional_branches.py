@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from preflight.facts.script import CodeLocation
 from preflight.script.findings import LintFinding, list_places
+from preflight.script.interpreter.events import RESUMES
 from preflight.script.interpreter.switches import can_be_combined
 from preflight.script.rules.certainty import LOWER, OF_ALL_RANKS
 from preflight.script.rules.registry import Level
@@ -48,7 +49,10 @@ def find_behind_options(
             return more
         of_ranks = reading.grouped and not plain.grouped
         kept = _OF_SCALERS | _OF_RANKS if of_ranks else _OF_SCALERS
-        return [_lowered(item, keep_warning=item.code in kept) for item in more]
+        resumed = all(
+            RESUMES.search(flag.partition("=")[0].lstrip("-").replace("-", "_")) for flag in switches
+        )
+        return [_lowered(item, keep_warning=resumed or item.code in kept) for item in more]
 
     switches = plain.switches[:_MOST_SWITCHES]
     together = tuple(filter(can_be_combined, switches))

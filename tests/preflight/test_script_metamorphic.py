@@ -278,6 +278,8 @@ def test_a_finding_survives(change: str) -> None:
             continue
         if change == "imports of all":  # which take what exists
             plain = plain - Counter({"V304": plain["V304"]})
+        if change in ("main guard", "module", "deep module"):  # whose processes do not come to it again
+            plain = plain - Counter({"D211": plain["D211"]})
         if plain != changed:
             lost.append((path.name, dict(plain - changed), dict(changed - plain)))
     assert lost == []

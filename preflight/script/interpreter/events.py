@@ -13,6 +13,11 @@ from preflight.script.source import Source
 from preflight.script.values import Const, Func, Map, Scalar, Value
 from preflight.script.values.constants import UNKNOWN
 
+RESUMES = re.compile(
+    r"^(?:resume|restore|load)(?:_(?:from|path|ckpt|checkpoint|step|epoch|model|file|weights|state|run|iter))*$"
+    r"|(?:^|_)resume(?:_|$)"
+)
+"""Names of options that say what a run continues from."""
 THROUGH = "forward of the wrapper"  # where DDP is called, or given to code that may call it
 
 
@@ -182,10 +187,17 @@ class DeclaredOption:
         """Whether it is what launchers pass to each rank, whatever the script calls it."""
         return any(name.strip("-").replace("-", "_") == "local_rank" for name in (*self.flags, self.dest))
 
+    def resumes(self) -> bool:
+        """Whether it names what a run continues from, and none does by default."""
+        none = isinstance(self.default, Const) and self.default.value in (None, "", -1, 0)
+        return none and self.when_given is None and RESUMES.search(self.dest) is not None
+
     def get_enabling_value(self) -> str:
         """Return the value that turns on what the default leaves out, of a count or a text; "" of others."""
         if self.when_given is not None or not isinstance(self.default, Const):
             return ""
+        if self.resumes():
+            return "2" if self.kind == "int" else "checkpoint.pt"
         if str(self.default.value) in ("False", "false"):
             return "True"
         return "2" if self.default.value == 1 and COUNT.search(self.dest) else ""

@@ -6,7 +6,7 @@ from collections import defaultdict
 from preflight.script.interpreter.branch_conditions import OF_SOME, RANK_0, UNCALLED, UNREACHED, asks_rank
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.syntax_trees import ByKind, root_of, unparse
+from preflight.script.syntax_trees import ByKind, root_of, unparse, walk
 
 _Lines = dict[str, list[int]]
 _DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -14,7 +14,7 @@ _DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 def note_names_of_rank_0(it: Interpreter, node: ast.If) -> None:
     """Remember what the branch of a condition names, and no other code of its function or class does."""
-    if it.target.processes == 1 or node.orelse or it.starred or not asks_rank(node.test):
+    if it.target.processes == 1 or it.starred or not asks_rank(node.test) or _may_end(node.orelse):
         return
     if id(node) not in it.alone.by_test:
         it.alone.by_test[id(node)] = _list_bound_in(it, node)
@@ -34,6 +34,12 @@ def note_use(it: Interpreter, node: ast.Name | ast.Attribute, name: str) -> None
     some = any(place in OF_SOME or place == UNCALLED or place.startswith(UNREACHED) for place in it.contexts)
     if known and not some:
         it.emit(ScriptEvent("use of rank 0's", it.place(node), None, None, name))
+
+
+def _may_end(others: list[ast.stmt]) -> bool:
+    """Whether the branch of other ranks may not come to what is behind it, or asks for more."""
+    ends = (ast.Return, ast.Raise, ast.Continue, ast.Break, ast.If)
+    return any(isinstance(part, ends) or "exit" in unparse(part) for each in others for part in walk(each))
 
 
 def _list_bound_in(it: Interpreter, node: ast.If) -> frozenset[str]:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from preflight import regex as re
 from preflight.script.interpreter import written_files
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import CallModel, Interpreter
@@ -55,6 +56,8 @@ def _open(it: Interpreter, call: Call) -> Value:
 
 
 _DOWNLOADS = ("torchvision.datasets.", "torchaudio.datasets.")
+_FETCHES = re.compile(r"torch_geometric\.datasets\.(?!Fake)[A-Z]|ogb\.\w+\.\w*PropPredDataset$")
+"""Datasets that download and convert files which they do not find, without an argument for it."""
 
 
 def _note_download(it: Interpreter, name: str, call: Call) -> None:
@@ -63,6 +66,9 @@ def _note_download(it: Interpreter, name: str, call: Call) -> None:
         written_files.note_write(
             it, replace(call, place=call.get_place("download")), call.get("root", 0), "download"
         )
+    elif _FETCHES.match(name):
+        of_name = name.startswith("ogb")
+        written_files.note_write(it, call, call.get("root", 1 if of_name else 0), "fetch", opened=True)
 
 
 def open_by_form(it: Interpreter, name: str, call: Call) -> Value | None:

@@ -4,6 +4,7 @@ from preflight.script.interpreter.calls import call_value
 from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import CallModel, ConstructorModel, Interpreter, MethodModel
 from preflight.script.libraries import callbacks, hf_arguments
+from preflight.script.libraries.casts import cast
 from preflight.script.libraries.environment import resolve_precision
 from preflight.script.libraries.models import attach_adapters, make_model, parse_dtype
 from preflight.script.libraries.optimizer_steps import unscale_gradients
@@ -12,7 +13,7 @@ from preflight.script.library_names import MODEL_MAKERS, is_model_class, root_an
 from preflight.script.values import Const, Dtype, Element, Map, RankValue, Ref, Seq, Value
 from preflight.script.values.constants import FALSE, NONE, TRUE, UNKNOWN
 from preflight.script.values.heap import HeapObject
-from preflight.script.values.operations import as_bool, as_text, get_id, list_values
+from preflight.script.values.operations import as_bool, as_text, get_id, join, list_values
 
 # --- accelerate -------------------------------------------------------------------------
 
@@ -120,6 +121,8 @@ def _loaded(it: Interpreter, owner: str, last: str, call: Call) -> Value | None:
         model = load_model(it, root, last, call)
         it.change(model.id, dtype=UNKNOWN)  # chosen for the GPU
         return Seq((model, UNKNOWN))
+    if cls.endswith("Pipeline") and root == "diffusers":
+        return _pipeline(it, call)
     if cls.endswith("Pipeline") or root not in _LOADERS:
         return UNKNOWN
     if not is_model_class(owner) and not cls.startswith("Auto") and not cls.endswith("Config"):
@@ -130,6 +133,24 @@ def _loaded(it: Interpreter, owner: str, last: str, call: Call) -> Value | None:
     if any(word in cls for word in ("Tokenizer", "Processor", "Config", "Extractor")):
         return UNKNOWN
     return load_model(it, root, last, call)
+
+
+def _pipeline(it: Interpreter, call: Call) -> Value:
+    """DiffusionPipeline.from_pretrained(name, unet=unet): it holds the very models that it is given."""
+    held = {name: value for name, value in call.kwargs.items() if it.kind(value) == "model"}
+    return it.allocate(HeapObject("pipeline", call.place, held)) if held else UNKNOWN
+
+
+def _move_pipeline(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
+    """pipeline.to(device, dtype): casts what it holds, in its place."""
+    given = (*call.args, *call.kwargs.values())
+    items = (item for value in given for item in list_values(value))
+    dtypes = [Dtype(item.name, call.place) for item in items if isinstance(item, Dtype)]
+    thing = it.thing(owner)
+    for value in thing.attrs.values() if thing is not None and dtypes else ():
+        if isinstance(value, Ref) and it.kind(value) == "model":
+            cast(it, value, join(dtypes))
+    return owner
 
 
 def load_model(it: Interpreter, root: str, how: str, call: Call) -> Ref:
@@ -346,6 +367,7 @@ METHODS: dict[tuple[str, str], MethodModel] = {
     ("accelerator", "backward"): backward,
     **dict.fromkeys((("accelerator", name) for name in ("unwrap_model", "skip_first_batches")), _first),
     **dict.fromkeys((("accelerator", name) for name in _HARMLESS), return_owner),
+    ("pipeline", "to"): _move_pipeline,
     ("trainer", "train"): _train,
     ("trainer", "step"): _train,  # of trl's PPOTrainer
     ("trainer", "add_callback"): callbacks.add_callback,

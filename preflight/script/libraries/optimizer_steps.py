@@ -37,11 +37,24 @@ def schedule_of(it: Interpreter, call: Call, name: str) -> Value:
         "given": Const("\n".join((*given, *steps) if bodies else given)),
         "steps": Const("|".join(map(re.escape, filter(_NAMED.match, steps)))),
     }
+    if "last_epoch" in call.kwargs:
+        of = attrs["optimizer"]
+        it.emit(
+            call.event(
+                "schedule from", of.id if isinstance(of, Ref) else None, last=call.kwargs["last_epoch"]
+            )
+        )
     return it.allocate(HeapObject("scheduler", call.place, attrs))
 
 
 def _step(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     it.emit(call.event("schedule", get_id(owner), optimizer=it.attr(owner, "optimizer")))
+    return NONE
+
+
+def _load(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
+    it.change(get_id(owner), restored=TRUE)
+    it.emit(call.event("restored", get_id(owner)))
     return NONE
 
 
@@ -90,5 +103,6 @@ CONSTRUCT: dict[str, ConstructorModel] = {
 METHODS: dict[tuple[str, str], MethodModel] = {
     ("scheduler", "step"): _step,
     ("optimizer", "zero_grad"): _zero_grad,
+    **dict.fromkeys((("optimizer", "load_state_dict"), ("scheduler", "load_state_dict")), _load),
     ("timm scaler", "__call__"): _step_with_scaler,
 }

@@ -9,7 +9,7 @@ MODULES = tuple(
     for name in (
         *("autocast", "autocast_losses", "backward", "checkpoints", "collectives"),
         *("data_parallel", "data_loaders", "divided_losses", "exchange_arguments", "flat_parameters"),
-        *("gathered_losses", "group_order", "files"),
+        *("gathered_losses", "group_order", "files", "half_masks"),
         *("grad_scaler", "graph_flow", "kept_graphs", "late_sync", "local_ranks", "model_wrappers", "models"),
         *(
             "optimizer_targets",
@@ -18,9 +18,19 @@ MODULES = tuple(
             "random_splits",
             "rank_names",
             "rendezvous",
+            "resumes",
             "runners",
         ),
-        *("scaler_use", "schedules", "signatures", "step_order", "syntax", "tensor_devices", "unused_layers"),
+        *(
+            "scaler_use",
+            "schedules",
+            "signatures",
+            "step_order",
+            "syntax",
+            "tensor_devices",
+            "unguarded_starts",
+            "unused_layers",
+        ),
         *("versions", "whole_objects", "workers", "wrapper_attributes"),
     )
 )

@@ -24,7 +24,7 @@ UNWRAPS = re.compile(
 _LOADS = re.compile("load_state_dict")
 _MAY_PREFIX = re.compile(r"DataParallel|torch\.compile\(")
 _RENAMES = re.compile(r"[\"'](?:module\.|_orig_mod)|removeprefix|consume_prefix|strict *= *False|\.replace\(")
-_WRAPPERS = re.compile(r"(?:^|[._])(?:DDP|DistributedDataParallel|DataParallel)$")
+_WRAPPERS = re.compile(r"(?:^|[._])(?:(?:Native|Torch|Apex)?DDP|DistributedDataParallel|DataParallel)$")
 
 
 def list_given_values(nodes: list[ast.AST], name: str) -> list[tuple[ast.expr, int]]:

@@ -21,6 +21,7 @@ from preflight.script.rules.collectives import OTHERS
 from preflight.script.rules.own_measures import get_last_name, list_stores
 from preflight.script.rules.own_names import name_of
 from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.source import spawns_ranks
 from preflight.script.syntax_trees import ByKind, unparse, walk
 from preflight.script.values import ExternalName, RankValue, Seq, Unknown, Value
 from preflight.script.values.constants import NONE, TRUE
@@ -54,11 +55,16 @@ _SAID = {
         "every rank removes this folder, and stops at files that another has removed before",
         "if {first}: before it, and torch.distributed.barrier() behind it",
     ),
+    "fetch": (
+        "every rank downloads and converts this in one place, at the first run",
+        "make it where {first} first, a barrier, and on the others after it",
+    ),
     "download": (
         "every rank downloads this into one place, at the first run",
         "rank 0 first: download={first}, a barrier, and the others after it",
     ),
 }
+_FETCHES = ("download", "fetch")
 _FETCHED = "downloaded by some ranks first"
 _GROUP = "a group on every path"
 
@@ -72,9 +78,10 @@ def one_file_of_every_rank(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
     the first rank makes it; the others stop with FileExistsError, behind `if not os.path.exists(...)` now and
     then. What FSDP or DeepSpeed gathers, all ranks gather and rank 0 writes. Files that are opened to be
     written, arrays and tables count as weights do, where the path is known to be the same on every rank. So
-    do datasets of torchvision and torchaudio with download=True, unless rank 0 comes first: the others read
-    half of an archive, or one of two writers. So does urlretrieve(); of a file that all remove or rename, all
-    but the first stop at what is gone, and shutil.rmtree() of all meets files that are gone at any moment.
+    do datasets of torchvision and torchaudio with download=True, and those of PyTorch Geometric and OGB,
+    unless rank 0 comes first: the others read half of an archive, or one of two writers. So does
+    urlretrieve(); of a file that all remove or rename, all but the first stop at what is gone, and
+    shutil.rmtree() of all meets files that are gone at any moment.
     Source: torch.distributed's tutorials: rank 0 saves; Python's os.makedirs; torchvision/datasets/utils.py,
     which downloads into the file's own place.
     """
@@ -101,15 +108,13 @@ def _of_all(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """Yield what is wrong where all ranks write, if the script is one of several ranks."""
     if it.target.processes == 1 or event.call is None:
         return
+    if event.what in _FETCHES and _is_fetched_before(it, event):
+        return
     if not OF_SOME.isdisjoint(it.contexts):
-        if event.what == "download":
-            it.note(_FETCHED, event.place)
         return
     if it.target.processes is None and it.target.spawns and SPAWNED not in it.contexts:
         return  # of the process that starts the ranks
     if is_by_rank(event.values["path"]) or _is_of_kernel(event.values["path"]):
-        return
-    if event.what == "download" and _comes_after_others(it):
         return
     around = list(tests_around(it, event.call.node))
     if may_be_of_rank_0(it, around):
@@ -153,8 +158,12 @@ def _asks_for_file(it: Interpreter, around: list[ast.expr | None]) -> bool:
     return any(re.search(_EXISTS, unparse(test)) for test in tests)
 
 
-def _comes_after_others(it: Interpreter) -> bool:
-    """Whether one rank comes to a download first, or alone, as Lightning sees to."""
+def _is_fetched_before(it: Interpreter, event: ScriptEvent) -> bool:
+    """Whether one rank, or what starts them, comes to a download first, or alone, as Lightning sees to."""
+    starts = SPAWNED not in it.contexts and spawns_ranks(it.sources.files()[0], it.sources.parser)
+    if starts or not OF_SOME.isdisjoint(it.contexts):
+        it.note(_FETCHED, event.place)
+        return True
     names = {getattr(it.functions[key].node, "name", "") for key in it.stack if key in it.functions}
     return bool(it.notes.get(_FETCHED) or it.notes.get(OTHERS)) or "prepare_data" in names
 

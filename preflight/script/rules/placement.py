@@ -30,6 +30,8 @@ _OWN_GPU = "own gpu"  # a rank that sees one GPU only, chosen by its rank: to th
 _COUNTS_GPUS = re.compile(r"device_count|rank\w* *%")
 _ONLY_GPU = "own gpu on every path"
 _ON_FIRST = "on the first gpu"  # what names no GPU, where no device was set
+_NCCL = "a group of nccl alone"
+_OBJECTS = "objects exchanged before a device is set"
 _SPREAD = frozenset({"auto", "balanced", "balanced_low_0", "sequential"})
 
 
@@ -330,18 +332,35 @@ def _map_index(value: Value) -> int | None:
     return int(index) if text.startswith("cuda:") and index.isdigit() else None
 
 
-@rule("D205", "process group", "set device", "ddp", "sharded", "cuda", "accelerator", "arguments", "end")
+@rule(
+    "D205",
+    "process group",
+    "set device",
+    "ddp",
+    "sharded",
+    "cuda",
+    "accelerator",
+    "arguments",
+    "exchange",
+    "end",
+)
 def process_group_without_a_device(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """A process group is made and no rank ever sets its device.
 
-    Every rank then works on the first GPU.
+    Every rank then works on the first GPU. all_gather_object() and the like exchange through the current one,
+    wherever model and batches are.
     Source: torch.distributed's documentation; see D201 for the errors.
     """
     if event.name == "process group":
         if event.what in ("nccl", "") and UNCALLED not in it.contexts and find_level(it) is not None:
             it.note("process group", event.place)
+            it.note(_NCCL, *([event.place] if event.what else []))
         if it.state.device_set:
             it.note("device set", event.place)
+    elif event.name == "exchange":
+        whole = event.call is not None and event.call.get("group") is None
+        if "_object" in event.what and whole and it.notes.get(_NCCL) and not it.state.device_set:
+            it.note(_OBJECTS, *([] if list_doubts(it, event.place) else [event.place]))
     elif event.name == "cuda":
         it.note("cuda used", event.place)
         sure = TRUE in (event.values.get("literal"), event.values.get("alone")) and event.what != "work"
@@ -355,21 +374,29 @@ def process_group_without_a_device(it: Interpreter, event: ScriptEvent) -> Itera
         if event.name == "ddp" and is_by_rank(event.values.get("ids")) and not it.notes.get(_SEEN_GPUS):
             it.note(_NAMED_BY_DDP, event.place)
     elif it.notes.get("process group") and it.notes.get("cuda used"):
-        named = it.notes.get(_NAMED_BY_DDP, [])
-        by_rank = it.notes.get("rank device")
-        meets = it.notes.get(_ON_FIRST, [])[:1] if by_rank else []  # of what else names the rank's own GPU
-        placed = len(it.notes.get("device set", [])) > len(named) or (by_rank and not meets)
-        level = find_level(it) or Level.WARNING  # of ranks that the script starts
-        if not placed and not it.notes.get(_OWN_GPU):
-            message = "no rank sets its device: all of them use the first GPU" + (" too" if meets else "")
-            own = "rank" if it.target.spawns else 'int(os.environ["LOCAL_RANK"])'
-            fix = f"torch.cuda.set_device({own}) after this"
-            level = (
-                Level.WARNING if named or meets else level
-            )  # DDP stops at a model that is not where it says
-            if it.sources.has_unread():
-                level, message = Level.WARNING, f"{message}, unless a module that could not be read does it"
-            yield RuleHit(it.notes["process group"][0], message, fix, level, tuple(meets))
+        yield from _judge_group(it)
+
+
+def _judge_group(it: Interpreter) -> Iterator[RuleHit]:
+    """Yield that no rank sets its device, or none before objects are exchanged, where that is so."""
+    named = it.notes.get(_NAMED_BY_DDP, [])
+    by_rank = it.notes.get("rank device")
+    meets = it.notes.get(_ON_FIRST, [])[:1] if by_rank else []  # of what else names the rank's own GPU
+    placed = len(it.notes.get("device set", [])) > len(named) or (by_rank and not meets)
+    level = find_level(it) or Level.WARNING  # of ranks that the script starts
+    objects = it.notes.get(_OBJECTS, [])[:1] if len(it.notes.get("device set", [])) == len(named) else []
+    if (not placed or objects) and not it.notes.get(_OWN_GPU):
+        message = "no rank sets its device: all of them use the first GPU" + (" too" if meets else "")
+        own = "rank" if it.target.spawns else 'int(os.environ["LOCAL_RANK"])'
+        fix = f"torch.cuda.set_device({own}) after this"
+        level = (
+            Level.WARNING if named or meets or placed else level
+        )  # DDP stops at a model that is not where it says
+        if placed:
+            message = "no rank sets its device, and objects are exchanged through the first GPU by all"
+        if it.sources.has_unread():
+            level, message = Level.WARNING, f"{message}, unless a module that could not be read does it"
+        yield RuleHit(it.notes["process group"][0], message, fix, level, tuple(objects or meets))
 
 
 def _is_sharded_on_first(it: Interpreter, event: ScriptEvent) -> bool:

@@ -15,6 +15,8 @@ _OF_POOLED = re.compile(
     r"|codebert|graphcodebert|PubMedBERT|BiomedNLP|albert|mpnet)(?:[-_]|$)",
     re.IGNORECASE,
 )
+_VISION = re.compile(r"^(?:CLIP|Siglip2?)VisionModel$")
+"""Those whose last layer, or head, is of the pooler alone, and which no argument leaves out."""
 _OTHERS = re.compile(r"distil|deberta|electra|(?:modern|mobile|conv|squeeze|nomic|jina)-?bert", re.IGNORECASE)
 _HIDDEN = frozenset({"last_hidden_state", "hidden_states", "attentions"})
 
@@ -30,6 +32,17 @@ def has_unused_pooler(cls: ast.ClassDef, node: ast.Assign, text: str) -> bool:
     return bool(uses) and all(uses)
 
 
+def describe_remedy(made: ast.expr) -> str:
+    """Return how an encoder is made, or trained, without the weights of its pooler."""
+    vision = isinstance(made, ast.Call) and any(map(_VISION.match, _names(made.func)))
+    return "requires_grad_(False) of its post_layernorm or head" if vision else "add_pooling_layer=False"
+
+
+def _names(node: ast.expr) -> list[str]:
+    """Return the names of `a.b.c`."""
+    return [getattr(part, "id", getattr(part, "attr", "")) for part in walk(node)]
+
+
 def _is_of_pooled(*names: ast.expr) -> bool:
     """Whether a checkpoint has a name of models with a pooler."""
     text = next((str(name.value) for name in names if isinstance(name, ast.Constant)), "")
@@ -43,7 +56,8 @@ def _makes_pooler(made: ast.Call) -> bool:
     if isinstance(func, ast.Attribute) and func.attr in ("from_pretrained", "from_config"):
         func = func.value
     name = getattr(func, "attr", getattr(func, "id", ""))
-    return _POOLED.match(name) is not None or (name == "AutoModel" and _is_of_pooled(*made.args[:1]))
+    known = _POOLED.match(name) or _VISION.match(name)
+    return known is not None or (name == "AutoModel" and _is_of_pooled(*made.args[:1]))
 
 
 def _list_results(cls: ast.ClassDef, name: str) -> Iterator[bool]:

@@ -114,7 +114,8 @@ def plain_step_after_a_scaled_loss(it: Interpreter, event: ScriptEvent) -> Itera
 
     Nothing takes the scale out again: the gradients are 65536 times too large, and an overflow, of which
     scaler.step(optimizer) would leave out the step, makes the weights NaN.
-    After unscale_() the scale is out, but nothing leaves out the step of an overflow.
+    After unscale_() the scale is out, but nothing leaves out the step of an overflow. Behind
+    scaler.step(optimizer) it is a second step with gradients that have been used.
     Source: torch.amp's documentation; torch/amp/grad_scaler.py.
     """
     if event.name in ("scaler step", "unscale"):
@@ -125,6 +126,7 @@ def plain_step_after_a_scaled_loss(it: Interpreter, event: ScriptEvent) -> Itera
     elif event.name == "step":
         optimizer = it.thing(event.ref)
         yield from _beside_the_prepared(it, event)
+        yield from _stepped_again(it, event)
         scales = it.state.scaled and it.loop_depth and it.notes.get("scaler") and not _scales_by_one(it)
         handed = (
             event.what == OWN_STEP and event.call and event.call.args
@@ -159,6 +161,24 @@ def _beside_the_prepared(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHi
             fix = "prepare the optimizer with the model"
             yield RuleHit(event.place, message, fix, Level.ERROR, tuple(backward[:1]))
             return
+
+
+def _stepped_again(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """Yield a step behind the scaler's own of the same optimizer, in one block of statements."""
+    call = event.call.node if event.call is not None else None
+    if call is None or call.args or not isinstance(call.func, ast.Attribute):
+        return
+    owner = unparse(call.func.value)
+    for block in filter(None, (getattr(node, "body", None) for node in it.nodes)):
+        rest = block if isinstance(block, list) else []
+        at = next((i for i, each in enumerate(rest) if getattr(each, "value", None) is call), 0)
+        for before in map(unparse, reversed(rest[:at])):
+            if f"{owner}.zero_grad" in before:
+                return
+            if before.endswith(f".step({owner})"):
+                message = f"{before} has made this step: a second one uses its gradients again"
+                yield RuleHit(event.place, message, "remove it", Level.WARNING)
+                return
 
 
 def _scales_by_one(it: Interpreter) -> bool:

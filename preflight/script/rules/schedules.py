@@ -1,4 +1,4 @@
-"""Rule R414: a scheduler that accelerate steps once for each rank, or makes more steps than it counts."""
+"""Rules R414 and P147: schedulers that accelerate steps once for each rank, and that start behind step 0."""
 
 import ast
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from preflight.script.source import list_names
 from preflight.script.syntax_trees import unparse, walk
 from preflight.script.values import Const
 from preflight.script.values.constants import TRUE
-from preflight.script.values.operations import as_text
+from preflight.script.values.operations import as_text, list_values
 
 _BY_RANKS = re.compile(r"(?i)process|world|gpu|rank|replica|device|loader|split_batch|gather|^len$|len\(")
 """Words in what a schedule is made of that count the ranks, or the batches of all of them."""
@@ -114,3 +114,37 @@ def _counts_ranks(it: Interpreter, given: str) -> bool:
     ]
     makers = [part for each in (*values, *it.list_functions(names)) for part in walk(each)]
     return any(map(_BY_RANKS.search, (given, *list_names(makers))))
+
+
+_RESTORES = re.compile(
+    r"opt\w*(?:\[[^\]\n]*\]|\.\w+)*\.load_state_dict\(|\.load_(?:state|checkpoint)\(|set_optimizer_state"
+)
+
+
+@rule("P147", "schedule from")
+def scheduler_that_continues_nothing(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
+    """A scheduler is made with last_epoch for an optimizer that is new.
+
+    From last_epoch=0 on it takes the rates of before from the optimizer: "param 'initial_lr' is not specified
+    in param_groups[0] when resuming an optimizer". The state of one that had a scheduler brings them.
+    Source: torch/optim/lr_scheduler.py; reproduced with torch 2.13.
+    """
+    optimizer, values = it.thing(event.ref), list_values(event.values["last"])
+    known = [item.value for item in values if isinstance(item, Const) and type(item.value) is int]
+    late = [number for number in known if number >= 0]
+    new = optimizer is not None and late and optimizer.get("restored") != TRUE
+    if (len(known) == len(values) and not late) or it.sources.mention(_FIRST_RATES):
+        return
+    if new or not it.sources.mention(_RESTORES):
+        message = "the optimizer is new, and has no initial_lr for a scheduler with last_epoch"
+        message += f"={late[0]}" if new else ", where that is not -1"
+        fix = "leave last_epoch out, and scheduler.load_state_dict(...) from the checkpoint"
+        yield RuleHit(
+            event.place_of("last_epoch"),
+            message,
+            fix,
+            Level.ERROR if len(late) == len(values) else Level.WARNING,
+        )
+
+
+_FIRST_RATES = re.compile("initial_lr")

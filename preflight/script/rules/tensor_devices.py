@@ -10,6 +10,7 @@ from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.libraries.casts import list_parts
 from preflight.script.pattern_words import is_found
+from preflight.script.rules.attribute_tensors import list_tensors_left
 from preflight.script.rules.graph_syntax import find_names, is_of_data
 from preflight.script.rules.own_names import get_assigned_name
 from preflight.script.rules.registry import Level, RuleHit, rule
@@ -17,7 +18,7 @@ from preflight.script.syntax_trees import ByKind, unparse
 from preflight.script.values import Class, Dtype, ExternalName, Ref
 from preflight.script.values.constants import FALSE, NONE, ON_CPU, ON_GPU, TRUE
 from preflight.script.values.heap import HeapObject
-from preflight.script.values.operations import as_text
+from preflight.script.values.operations import as_text, is_by_rank
 
 _FIRST = frozenset(
     {"all_reduce", "broadcast", "reduce", "reduce_scatter", "all_gather_into_tensor", "all_gather_single"}
@@ -27,6 +28,11 @@ _ELSEWHERE = re.compile(
 )
 _PREPARES = re.compile("prepare")
 _MOVES = re.compile(r"\.(?:to|cuda|type_as)\(|\bdevice=")
+
+
+_NO_WRAP = r"(?![\w.]*(?:DistributedDataParallel|DDP|convert_sync_batchnorm)\()"
+_COMMENTS = re.compile(r"(?m)^ *#.*$")
+_WRAPPED = "wrapped with device_ids"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +50,14 @@ class _Backend:
     name: str
 
 
-@rule("D210", "process group", "collective", "cuda", "off gpu", "forward")
+@rule("D210", "process group", "collective", "cuda", "off gpu", "forward", "ddp", "end")
 def on_unlike_devices(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """A tensor on the CPU goes to a collective of NCCL or to a model on a GPU, or the reverse.
 
     NCCL moves memory of GPUs only: "No backend type associated with device type cpu". A model stops with
-    "Expected all tensors to be on the same device".
+    "Expected all tensors to be on the same device", and DistributedDataParallel(model, device_ids=[...]) of a
+    model on the CPU with "device_ids and output_device arguments only work with single-device GPU modules".
+    A module that is moved takes its parameters and buffers along, and no tensor that is a plain attribute.
     Source: torch.distributed's table of backends; torch's documentation of Tensor.to.
     """
     call = event.call
@@ -60,6 +68,12 @@ def on_unlike_devices(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
             it.note(_OnGpu(event.ref), event.place)
     elif event.name == "off gpu":
         it.note(_OnGpu(event.ref or 0, off=True), event.place)
+    elif event.name == "ddp":
+        named = is_by_rank(event.values.get("ids")) and not it.notes.get(_OnGpu(event.ref or 0))
+        it.note((_WRAPPED, event.ref), *([event.place] if named else []))
+    elif event.name == "end":
+        yield from _wrapped_on_cpu(it)
+        yield from _left_by_modules(it)
     elif call is None or it.target.capability is None:
         return
     elif event.name == "collective":
@@ -76,6 +90,43 @@ def on_unlike_devices(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
             )
     else:
         yield from _of_a_model(it, event)
+
+
+def _wrapped_on_cpu(it: Interpreter) -> Iterator[RuleHit]:
+    """Yield where DistributedDataParallel names a GPU for a model that no line has moved from the CPU."""
+    wrapped = [key[1] for key in it.notes if isinstance(key, tuple) and key[0] == _WRAPPED]
+    for number in wrapped if it.target.capability is not None else ():
+        thing, places = it.thing(number), it.notes[_WRAPPED, number]
+        if (
+            thing is not None
+            and places
+            and _stays_on_cpu(it, number, thing)
+            and not it.sources.mention(_ELSEWHERE)
+        ):
+            message = "device_ids names a GPU, and the model was never moved from the CPU"
+            yield RuleHit(places[0], message, "model.to(device) before it", Level.WARNING)
+
+
+def _left_by_modules(it: Interpreter) -> Iterator[RuleHit]:
+    """Yield where modules that are moved compute with a tensor of theirs that is not."""
+    heap = it.state.heap if it.target.capability is not None else {}
+    roots = [key.model for key in it.notes if isinstance(key, _OnGpu) and not key.off]
+    for number, thing in heap.items():
+        trainer = it.thing(thing.get("accelerator")) if thing.kind == "model" else None
+        if trainer is not None and trainer.kind == "lightning trainer" and trainer.get("cpu") != TRUE:
+            roots.append(number)
+    parts = (it.thing(part) for root in roots if root in heap for part in list_parts(it, root))
+    classes = {
+        cls.key for thing in parts if thing is not None and isinstance(cls := thing.get("__class__"), Class)
+    }
+    for info in {id(info.node): info for key in classes for info in it.mro(key)}.values():
+        lines = info.source.lines[info.node.lineno - 1 : info.node.end_lineno]
+        for used, made, name in list_tensors_left(info.node, list(lines)):
+            message = f"self.{name} stays on the CPU where the module is moved to a GPU, and meets its batch"
+            fix = f'self.register_buffer("{name}", ...) where it is made'
+            place = info.source.place(used)
+            if not it.sources.mention(_ELSEWHERE):
+                yield RuleHit(place, message, fix, Level.WARNING, (info.source.place(made),))
 
 
 def _of_a_model(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
@@ -135,11 +186,11 @@ def _stays_on_cpu(it: Interpreter, model: int, thing: HeapObject) -> bool:
     source, name = it.sources.get(thing.place.path), get_assigned_name(it, thing.place)
     made = source.lines[thing.place.line - 1] if source else ""
     own = (
-        rf"\b{re.escape(name.removeprefix('self.'))}\b *(?:\.(?:to|to_empty|cuda)\(|= *\w[\w.]*\()"
+        rf"\b{re.escape(name.removeprefix('self.'))}\b *(?:\.(?:to|to_empty|cuda)\(|= *{_NO_WRAP}\w[\w.]*\()"
         if name
         else "(?=)"
     )
-    again = [found for each in it.sources.files() for found in re.findall(own, each.text)]
+    again = [found for each in it.sources.files() for found in re.findall(own, _COMMENTS.sub("", each.text))]
     return bool(name) and "device" not in made and len(again) <= 1 and not it.sources.mention(_PREPARES)
 
 

@@ -10,7 +10,7 @@ from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.libraries.casts import list_parts
 from preflight.script.rules.method_reach import is_of_unreached_methods
-from preflight.script.rules.poolers import has_unused_pooler
+from preflight.script.rules.poolers import describe_remedy, has_unused_pooler
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.rules.unread_outputs import list_unread_layers
 from preflight.script.syntax_trees import ByKind
@@ -140,7 +140,7 @@ def _list_unused(
             if weighs and (sum(counts) == 1 or is_of_unreached_methods(it, info, name, held_as)):
                 yield info.source.place(node), _NO_GRADIENTS, "remove it"
             if has_unused_pooler(info.node, node, info.source.text):
-                yield info.source.place(node), _NO_POOLER, "add_pooling_layer=False"
+                yield info.source.place(node), _NO_POOLER, describe_remedy(node.value)
 
 
 def _count(kinds: ByKind) -> Counter[str]:

@@ -19,4 +19,4 @@ args = parser.parse_args()
 if args.ngpus == 1:
     main(local_rank=0, args=args)
 else:
-    mp.spawn(main, nprocs=args.ngpus, args=(args,))
+    mp.spawn(main, nprocs=args.ngpus, args=(args,))  # expect: D211 warning

@@ -12,4 +12,4 @@ def work(rank):
     model(torch.zeros(4, 4).cuda()).sum().backward()
 
 
-mp.spawn(work, nprocs=2)
+mp.spawn(work, nprocs=2)  # expect: D211 error

@@ -1,0 +1,20 @@
+# target: capability=8.0 processes=4
+import os
+
+import torch
+from accelerate import Accelerator
+
+accelerator = Accelerator()
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.AdamW(model.parameters())
+loader = torch.utils.data.DataLoader(torch.ones(64, 8), batch_size=4, shuffle=True)
+model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+if os.path.exists("state"):
+    accelerator.load_state("state")
+    loader = accelerator.skip_first_batches(loader, 7)  # expect: C506 warning
+for epoch in range(4):
+    for batch in loader:
+        accelerator.backward(model(batch).sum())
+        optimizer.step()
+        optimizer.zero_grad()
+accelerator.save_state("state")

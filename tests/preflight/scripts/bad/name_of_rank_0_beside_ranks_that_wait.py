@@ -1,0 +1,19 @@
+# target: capability=8.0 processes=4
+import os
+import time
+
+import torch
+import torch.distributed as dist
+
+
+def prepare():
+    if int(os.environ["RANK"]) == 0:
+        data = torch.load("data.pt", map_location="cpu")
+    else:
+        time.sleep(6)
+    return torch.utils.data.TensorDataset(data)  # expect: R419 warning
+
+
+dist.init_process_group("nccl")
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+data = prepare()
