@@ -1,11 +1,12 @@
-"""Values of a host in hosts.yaml that are often written as something near: the error says what was meant."""
+"""Values that are often written as something near: the error says what was meant."""
 
 import posixpath
 from collections.abc import Sequence
 from typing import Any
 
+from launcher.config import value_remedies
 from launcher.config.host_ranges import parse_ssh_target
-from launcher.config.value_types import HOST_PATH, MAX_TEXT, Custom, Schema, Text
+from launcher.config.value_types import HOST_PATH, MAX_TEXT, Custom, Schema, Text, judge_host_path
 from launcher.config.yaml_tree import YamlNode
 from launcher.errors import BadInput
 from launcher.local.home import expand_home
@@ -158,6 +159,27 @@ def gpus(words: tuple[str, ...], *, count: bool) -> Custom:
 
 
 ADDRESS = Custom(_ADDRESS.expected, _address, _ADDRESS.schema)
+
+
+def _judge_output(path: str) -> str:
+    """Return what is wrong with the directory that `fetch` copies and that only the script writes to."""
+    if posixpath.normpath(path) in ("/", "//", "~"):
+        what = "the whole home directory" if path.startswith("~") else "everything on the host"
+        return f"{path} is {what}: name a directory of the script's own"
+    return judge_host_path(path)
+
+
+def _judge_script(path: str) -> str:
+    """Return how a script that is written with its arguments is written without them."""
+    parts = re.fullmatch(r"(\S+\.(?:py|sh))\s+(\S.*)", path)
+    if parts is None or path.endswith((".py", ".sh")):
+        return ""
+    words = value_remedies.as_list(parts[2]).removeprefix(" (write ").removesuffix(")") or "[...]"
+    return f"its arguments go under args: (write script: {parts[1]} and args: {words})"
+
+
+SCRIPT = Text("a path", judge=_judge_script)
+OUTPUT = Text("a directory of the script's own on the host", judge=_judge_output)
 INTERPRETER = Custom("a path on the host", _interpreter, HOST_PATH.schema)
 VERSIONS = Custom(
     "a version specifier such as >=570",

@@ -7,7 +7,7 @@ and docs/configuration.md (tests/pages/configuration.py).
 from launcher.config import disconnect_options
 from launcher.config.before_stop_options import BEFORE_STOP
 from launcher.config.expect_options import EXPECT_KEYS
-from launcher.config.host_fields import ADDRESS, INTERPRETER, gpus
+from launcher.config.host_fields import ADDRESS, INTERPRETER, OUTPUT, SCRIPT, gpus
 from launcher.config.host_names import USER_PATTERN
 from launcher.config.on_end_options import END_COMMAND
 from launcher.config.precision_names import PRECISION_ALIASES, PRECISIONS
@@ -18,9 +18,7 @@ from launcher.config.value_types import (
     HOST_PATH,
     HOST_WORD,
     HOST_WORDS,
-    OUTPUT,
     SCALAR,
-    SCRIPT,
     Custom,
     Field,
     Keyword,

@@ -5,7 +5,6 @@
 import json
 from collections.abc import Callable, Mapping
 from itertools import takewhile
-from posixpath import normpath
 from typing import Any, Protocol
 
 from launcher import durations
@@ -64,7 +63,7 @@ class Text:
         return {"type": "string", "maxLength": MAX_TEXT, "pattern": f"^(?:{self.pattern})$"}
 
 
-def _judge_host_path(path: str) -> str:
+def judge_host_path(path: str) -> str:
     """Return what is wrong with a path that is sent as it is written."""
     name = re.match(r"\$\{?(\w+)\}?(?=/|$)", path)
     if name is None:
@@ -73,26 +72,7 @@ def _judge_host_path(path: str) -> str:
     return f"no shell replaces {name[0]} in it (write {written})"
 
 
-def _judge_output(path: str) -> str:
-    """Return what is wrong with the directory that `fetch` copies and that only the script writes to."""
-    if normpath(path) in ("/", "//", "~"):
-        what = "the whole home directory" if path.startswith("~") else "everything on the host"
-        return f"{path} is {what}: name a directory of the script's own"
-    return _judge_host_path(path)
-
-
-def _judge_script(path: str) -> str:
-    """Return how a script that is written with its arguments is written without them."""
-    parts = re.fullmatch(r"(\S+\.(?:py|sh))\s+(\S.*)", path)
-    if parts is None or path.endswith((".py", ".sh")):
-        return ""
-    words = value_remedies.as_list(parts[2]).removeprefix(" (write ").removesuffix(")") or "[...]"
-    return f"its arguments go under args: (write script: {parts[1]} and args: {words})"
-
-
-SCRIPT = Text("a path", judge=_judge_script)
-OUTPUT = Text("a directory of the script's own on the host", judge=_judge_output)
-HOST_PATH = Text("a path on the host", has_home=True, judge=_judge_host_path)
+HOST_PATH = Text("a path on the host", has_home=True, judge=judge_host_path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,7 +163,7 @@ def describe_start(job: Job, spec: RestartOptions, checkpoint: Checkpoint | None
         return f"no resume_args: it starts from step 0 unless the script finds its checkpoint itself{found}"
     if checkpoint is None:
         where = f"{' or '.join(spec.checkpoints)} below {job.output or 'its working directory'}"
-        return f"this run has written no {where} yet: it starts from step 0"
+        return f"this run has no whole {where} yet: it starts from step 0"
     return f"resuming from {checkpoint.path}"
 
 

@@ -5,6 +5,7 @@ commands do not wait for them.
 import shlex
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launcher.config.inventory import LOCALHOST
@@ -19,6 +20,7 @@ from launcher.errors import (
 )
 from launcher.planning.run_record import RunRecord, note_in_record, read_run_records
 from launcher.rundir.end_state import LIVING
+from launcher.rundir.layout import read_kept_outcome
 from launcher.runs.remote_run import LAUNCH_S, RemoteRun
 
 if TYPE_CHECKING:
@@ -117,12 +119,22 @@ def _is_over(run: RemoteRun, by_id: Mapping[str, RemoteRun]) -> bool | None:
     return not run.is_live and run.status != "lost" and not run.conflict
 
 
+def _has_ended_everywhere(start: Path) -> bool:
+    """Return whether the kept outcome of a start says that no host was lost and no process is left."""
+    kept = read_kept_outcome(start)
+    return kept.get("lost_hosts") == {} and not kept.get("remaining_pids")
+
+
 def note_end(outcome: "Outcome") -> None:
-    """Note that a run is over that this client has followed to its end, unless a host may restart it."""
+    """Note that a run is over that this client has followed to its end, unless a host may restart it.
+
+    A start that was given up with a host may live on it, though a later one has finished.
+    """
     may_restart = outcome.restarts is not None and outcome.verdict != "finished"
     if outcome.verdict == "detached" or may_restart or not outcome.cleanup.is_clean:
         return
-    starts = [start.run_id for start in outcome.restarts.starts] if outcome.restarts is not None else []
+    restarts = outcome.restarts.starts if outcome.restarts is not None else ()
+    starts = [start.run_id for start in restarts if _has_ended_everywhere(Path(start.logs))]
     records = read_run_records()
     for run_id in {*starts, outcome.plan.run_id} & records.keys():
         note_in_record(run_id, over=True)

@@ -198,23 +198,6 @@ def test_pauses_double_up_to_a_limit() -> None:
 
 
 MISTAKES: dict[str, tuple[str, dict[str, object], str]] = {
-    "script with its arguments": (
-        "script: train.py --lr 1e-4",
-        {},
-        "script: its arguments go under args: (write script: train.py and args: [--lr, 1e-4])",
-    ),
-    "home as output": (
-        "script: a\noutput: ~/",
-        {},
-        "output: ~/ is the whole home directory: name a directory of",
-    ),
-    "nothing as output": ("script: a\noutput: ~", {}, "expected a directory of the script's own on the host"),
-    "root as output": ("script: a\noutput: /x/..", {}, "output: /x/.. is everything on the host"),
-    "patterns in one text": (
-        "script: a\nsync: {exclude: '*.ckpt data/'}",
-        {},
-        'sync.exclude: expected a list, each a pattern as in .gitignore (write ["*.ckpt", "data/"]; one with',
-    ),
     "hosts": ("hosts: {a: {}}", {}, "a hosts.yaml, which goes after -i: expected script: PATH"),
     "nothing to run": ("{}", {}, "nothing to run: expected script: PATH, module: NAME or command: WORDS"),
     "script and module": (
@@ -404,10 +387,3 @@ def test_hosts_are_separated_by_commas_with_or_without_blanks() -> None:
     with pytest.raises(BadInput) as caught:
         load("script: a", hosts=("a b",))
     assert caught.value.fix == 'separate hosts by commas: "a,b"'
-
-
-def test_names_with_blanks_are_names() -> None:
-    config = load("script: my train.py\noutput: my runs\nsync: {include: my data, exclude: ['a b']}")
-    assert (config.job.script, config.job.output) == ("my train.py", "my runs")
-    assert config.sync is not None
-    assert (config.sync.include, config.sync.exclude) == (("my data",), ("a b",))

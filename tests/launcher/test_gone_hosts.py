@@ -1,5 +1,6 @@
 """Hosts that are known by launches alone and have vanished: asked once more, then named, then forgotten."""
 
+import json
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from launcher.commands._run_options import FoundRunOptions, find_run
 from launcher.config.inventory import HostEntry, Inventory
 from launcher.errors import AgentTimedOut, ConnectionTimedOut, HostError
 from launcher.follow.outcome import Outcome
-from launcher.follow.restart_history import RestartHistory
+from launcher.follow.restart_history import RestartHistory, StartRecord
 from launcher.planning import run_record
 from launcher.planning.run_record import build_run_record, note_in_record, read_run_records, save_run_record
 from launcher.runs import search
@@ -106,6 +107,29 @@ def test_a_client_that_saw_the_end_notes_it(*, outcome: Outcome, expected: bool)
     remember()
     note_end(outcome)
     assert read_run_records()[RUN_ID].over is expected
+
+
+@pytest.mark.parametrize(
+    ("kept", "expected"),
+    [
+        ({"lost_hosts": {}, "remaining_pids": {}}, True),
+        ({"lost_hosts": {"b": "no answer"}, "remaining_pids": {}}, False),
+        ({"lost_hosts": {}, "remaining_pids": {"a": [7]}}, False),
+        ({}, False),
+    ],
+)
+def test_a_start_that_was_given_up_with_a_host_is_not_over_because_the_next_one_finished(
+    tmp_path: Path, kept: dict[str, Any], *, expected: bool
+) -> None:
+    remember()
+    (tmp_path / "outcome.json").write_text(json.dumps(kept))
+    first = StartRecord(
+        RUN_ID, "aborted", 5, "b was lost", ("", "", ""), 2, "no", ("a", "b"), 9.0, str(tmp_path)
+    )
+    outcome = ended("finished", restarts=RestartHistory(1, (first,), ""))
+    note_end(replace(outcome, plan=replace(outcome.plan, run_id=AGAIN)))
+    assert read_run_records()[RUN_ID].over is expected
+    assert list_unseen(read_run_records(), set(), {"b": NO_ANSWER}) == [RUN_ID] * (not expected)
 
 
 def test_a_look_at_some_of_its_hosts_leaves_a_launch_over_that_all_have_called_so() -> None:

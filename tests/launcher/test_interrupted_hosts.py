@@ -29,6 +29,7 @@ from launcher.launch import signals
 from launcher.launch.signals import report_stop_signals
 from launcher.remote.agent import GatherOptions, GatherResult
 from launcher.remote.fanout import fanout
+from launcher.runs.search import explain_unanswered
 from tests.launcher.run_plans import plan
 from tests.preflight import scenes
 from tests.preflight.scenes import Scene
@@ -250,6 +251,15 @@ def test_a_full_disk_keeps_no_run_that_prune_was_to_delete(monkeypatch: pytest.M
 def test_ps_names_the_host_that_had_not_answered() -> None:
     error: HostError = ps._interrupted(HostEntry("h"))
     assert (error.detail, error.exit_code) == ("interrupted: no answer yet", 130)
+
+
+def test_a_command_for_hosts_that_share_a_line_names_all_of_them() -> None:
+    errors = {name: HostError(name, "interrupted", f"gpulaunch ps {name}") for name in ("titan", "n1", "n2")}
+    assert list(explain_unanswered(errors)) == [
+        "n[1-2],titan: interrupted",
+        "  fix: gpulaunch ps 'n[1-2],titan'",
+    ]
+    assert list(explain_unanswered({"titan": errors["titan"]}))[1] == "  fix: gpulaunch ps titan"
 
 
 def test_ctrl_c_before_a_launch_says_that_no_run_was_started(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -383,15 +383,6 @@ def test_hosts_that_are_silent_for_one_reason_share_a_line() -> None:
     assert [lines[at] for at in (1, 3, 6)] == expected
 
 
-def test_a_command_for_hosts_that_share_a_line_names_all_of_them() -> None:
-    errors = {name: HostError(name, "interrupted", f"gpulaunch ps {name}") for name in ("titan", "n1", "n2")}
-    assert list(explain_unanswered(errors)) == [
-        "n[1-2],titan: interrupted",
-        "  fix: gpulaunch ps 'n[1-2],titan'",
-    ]
-    assert list(explain_unanswered({"titan": errors["titan"]}))[1] == "  fix: gpulaunch ps titan"
-
-
 def test_a_lost_run_is_listed_with_the_way_off_the_list() -> None:
     lost, other, alive = node_run(alive=False), node_run(node_rank=1, alive=False), node_run(node_rank=1)
     whole = "\n".join(render_runs(found((A, [lost]), (B, [other])), 5000.0))
