@@ -33,21 +33,13 @@ class BeforeStop:
         return {"PET_SHUTDOWN_TIMEOUT": seconds, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": seconds}
 
 
+# fmt: off
 BEFORE_STOP_KEYS: tuple[Field, ...] = (
     Field("signal", Keyword(SIGNALS), "The signal, without SIG.", "USR1", "TERM"),
-    Field(
-        "ranks",
-        Keyword((ALL_RANKS, RANK_0)),
-        "Which ranks get it; 0: only rank 0, which saves for all.",
-        "0",
-        ALL_RANKS,
-    ),
-    Field(
-        "wait_s",
-        duration(LEAST_WAIT_S),
-        "How long they have; the run ends as soon as they have.",
-        "5m",
-        f"{DEFAULT_WAIT_S:g}",
-    ),
+    Field("ranks", Keyword((ALL_RANKS, RANK_0)), "Which ranks get it; 0: only rank 0, which saves for all.",
+          "0", ALL_RANKS),
+    Field("wait_s", duration(LEAST_WAIT_S), "How long they have; the run ends as soon as they have.", "5m",
+          f"{DEFAULT_WAIT_S:g}"),
 )
+# fmt: on
 BEFORE_STOP = Section(BEFORE_STOP_KEYS, "a mapping of signal, ranks and wait_s", make=BeforeStop)

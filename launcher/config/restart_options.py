@@ -52,22 +52,16 @@ class RestartOptions:
         return min(self.backoff_s * 2.0 ** min(restarts, 16), max(self.backoff_s, MAX_BACKOFF_S))
 
 
+# fmt: off
 RESTART_KEYS: tuple[Field, ...] = (
     Field("max", integer(0, 1000), "How many times at most; 0: never.", "2", str(DEFAULT_MAX)),
-    Field(
-        "exclude_failed_hosts",
-        boolean(),
-        "Continue without a host or GPU that has gone bad; false: on all of them or not at all.",
-        "false",
-        "true",
-    ),
+    Field("exclude_failed_hosts", boolean(),
+          "Continue without a host or GPU that has gone bad; false: on all of them or not at all.", "false",
+          "true"),
     Field("spares", HOST_WORDS, "Hosts that take the places of bad ones, in this order.", '["l40s-[03-04]"]'),
-    Field(
-        "resume_args",
-        ListOf(SCALAR),
-        "Arguments added when there is a checkpoint to resume from; `{checkpoint}` is its path.",
-        '["--resume_from_checkpoint", "{checkpoint}"]',
-    ),
+    Field("resume_args", ListOf(SCALAR),
+          "Arguments added when there is a checkpoint to resume from; `{checkpoint}` is its path.",
+          '["--resume_from_checkpoint", "{checkpoint}"]'),
     Field(
         "checkpoints",
         ListOf(
@@ -80,27 +74,16 @@ RESTART_KEYS: tuple[Field, ...] = (
         '["step_*"]',
         ", ".join(CHECKPOINTS),
     ),
-    Field(
-        "checkpoint_on",
-        Keyword(("every", "main")),
-        "Hosts that must see the checkpoint; main: only rank 0's, if the script loads it on rank 0 alone.",
-        "main",
-        "every",
-    ),
-    Field(
-        "retry_on",
-        ListOf(Keyword(PERMANENT), allow_scalar=True),
-        "Kinds of failure that are tried again although they would only happen again.",
-        "[oom]",
-    ),
-    Field(
-        "backoff_s",
-        duration(),
-        "How long to wait before the first restart; twice as long before each next one.",
-        "30s",
-        f"{DEFAULT_BACKOFF_S:g}s",
-    ),
+    Field("checkpoint_on", Keyword(("every", "main")),
+          "Hosts that must see the checkpoint; main: only rank 0's, if the script loads it on rank 0 alone.",
+          "main", "every"),
+    Field("retry_on", ListOf(Keyword(PERMANENT), allow_scalar=True),
+          "Kinds of failure that are tried again although they would only happen again.", "[oom]"),
+    Field("backoff_s", duration(),
+          "How long to wait before the first restart; twice as long before each next one.", "30s",
+          f"{DEFAULT_BACKOFF_S:g}s"),
 )
+# fmt: on
 
 
 def _refuse_other_braces(entries: dict[str, YamlNode], mistakes: ConfigIssues) -> None:

@@ -105,6 +105,7 @@ def _read_time(item: YamlNode) -> str:
 _TIME_SCHEMA: Schema = {
     "anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": f"^(?:{TIME})$"}]
 }
+# fmt: off
 SLURM_KEYS: tuple[Field, ...] = (
     Field("nodes", integer(1, MAX_NODES), "Nodes that the run uses.", "2", "1"),
     Field("spare_nodes", integer(0, 64), "Nodes asked for on top, for the places of bad ones.", "1", "0"),
@@ -114,21 +115,14 @@ SLURM_KEYS: tuple[Field, ...] = (
     Field("account", Text("an account", PLAIN_NAME), "Account that is charged.", "proj42"),
     Field("qos", Text("a quality of service", PLAIN_NAME), "Quality of service.", "long"),
     Field("requeue", integer(0, 1000), "How often Slurm may start the job again.", "3", "0"),
-    Field(
-        "warn",
-        duration(),
-        "How long before the time limit the run is ended, with `before_stop`; without it at most a tenth of"
-        " `time`, of less than 5 minutes nothing; 0: no warning.",
-        "10m",
-        f"{DEFAULT_WARN_S:g}",
-    ),
-    Field(
-        "sbatch",
-        MapOf(SCALAR, "an option of sbatch without its dashes, such as reservation", _OPTION),
-        "Any other option of sbatch; true: an option without a value.",
-        "{reservation: maint, exclude: n3}",
-    ),
+    Field("warn", duration(),
+          "How long before the time limit the run is ended, with `before_stop`; without it at most a tenth of"
+          " `time`, of less than 5 minutes nothing; 0: no warning.", "10m", f"{DEFAULT_WARN_S:g}"),
+    Field("sbatch", MapOf(SCALAR, "an option of sbatch without its dashes, such as reservation", _OPTION),
+          "Any other option of sbatch; true: an option without a value.",
+          "{reservation: maint, exclude: n3}"),
 )
+# fmt: on
 
 
 def _check(entries: dict[str, YamlNode], mistakes: ConfigIssues) -> None:

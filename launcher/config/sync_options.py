@@ -28,37 +28,23 @@ class SyncOptions:
     max_mib: int = MAX_MIB
 
 
+# fmt: off
 SYNC_KEYS: tuple[Field, ...] = (
     Field("from", Text("a local directory"), "The local tree, relative to the current directory.", ".", "."),
     Field(
-        "to",
-        HOST_PATH,
+        "to", HOST_PATH,
         "Directory on the host that gets the tree, and that ranks start in without a workdir; else workdir.",
-        "~/project",
-    ),
-    Field(
-        "exclude",
-        ListOf(Text("a pattern as in .gitignore"), allow_scalar=True, has_blanks=False),
-        "Left out besides what .gitignore says.",
-        '["*.ckpt", "data/"]',
-    ),
-    Field(
-        "include",
-        ListOf(Text("a path in the tree"), allow_scalar=True),
-        "Files and directories that are sent although .gitignore leaves them out.",
-        "data/",
-    ),
-    Field(
-        "delete",
-        boolean(),
-        "Remove from the host what a former sync sent and the tree no longer has.",
-        "true",
-        "false",
-    ),
-    Field(
-        "max_mib", integer(1, 10**7, in_mib=True), "A larger tree is a mistake, in MiB.", "2048", str(MAX_MIB)
-    ),
+        "~/project"),
+    Field("exclude", ListOf(Text("a pattern as in .gitignore"), allow_scalar=True, has_blanks=False),
+          "Left out besides what .gitignore says.", '["*.ckpt", "data/"]'),
+    Field("include", ListOf(Text("a path in the tree"), allow_scalar=True),
+          "Files and directories that are sent although .gitignore leaves them out.", "data/"),
+    Field("delete", boolean(), "Remove from the host what a former sync sent and the tree no longer has.",
+          "true", "false"),
+    Field("max_mib", integer(1, 10**7, in_mib=True), "A larger tree is a mistake, in MiB.", "2048",
+          str(MAX_MIB)),
 )
+# fmt: on
 _MAPPING = "a mapping of from, to, exclude, include, delete, max_mib"
 _FLAG = boolean(f"true or false, or {_MAPPING}")
 SYNC = ScalarOrMap(

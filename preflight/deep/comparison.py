@@ -120,28 +120,18 @@ def _copies(direction: str, rank: RankDeep) -> tuple[float, ...]:
     return rates
 
 
+# fmt: off
 VALUES: tuple[Value, ...] = (
-    Value(
-        *("DEEP002", "matmul", "gemm_tflops", "matrix products", "TFLOPS"),
-        samples=lambda rank: rank.matmul.tflops if rank.matmul else (),
-        typical=estimate_sustained,
-        margins=DEVICE,
-        peak=compute_tflops,
-        peak_floor=PEAK_COMPUTE,
-        floor_key="gemm_tflops",
-    ),
-    Value(
-        *("DEEP004", "copy", "memory_gbs", "memory copies", "GB/s"),
-        samples=lambda rank: rank.copy.gbs if rank.copy else (),
-        typical=estimate_usual,
-        margins={"gpu": DEVICE["gpu"], "cpu": PATH["cpu"]},
-        peak=compute_gbs,
-        peak_floor=PEAK_MEMORY,
-        floor_key="memory_gbs",
-    ),
+    Value("DEEP002", "matmul", "gemm_tflops", "matrix products", "TFLOPS",
+          samples=lambda rank: rank.matmul.tflops if rank.matmul else (), typical=estimate_sustained,
+          margins=DEVICE, peak=compute_tflops, peak_floor=PEAK_COMPUTE, floor_key="gemm_tflops"),
+    Value("DEEP004", "copy", "memory_gbs", "memory copies", "GB/s",
+          samples=lambda rank: rank.copy.gbs if rank.copy else (), typical=estimate_usual,
+          margins={"gpu": DEVICE["gpu"], "cpu": PATH["cpu"]}, peak=compute_gbs, peak_floor=PEAK_MEMORY,
+          floor_key="memory_gbs"),
     *(
         Value(
-            *("DEEP005", "host", name, label, "GB/s"),
+            "DEEP005", "host", name, label, "GB/s",
             samples=partial(_copies, direction),
             typical=estimate_usual,
             margins=PATH,
@@ -154,22 +144,16 @@ VALUES: tuple[Value, ...] = (
             ("d2h_together_gbs", "device to host, all at once", "", "from_device_together"),
         )
     ),
-    Value(
-        *("DEEP007", "node", "allreduce_gbs", "all-reduce in the node", "GB/s"),
-        # One rank speaks for its node: all ranks of a group have the same rate.
-        samples=lambda rank: rank.node.busbw if rank.node and rank.local_rank == 0 else (),
-        typical=estimate_rank_rate,
-        margins=PATH,
-        floor_key="allreduce_gbs",
-        group=lambda rank: rank.node.members if rank.node else None,
-    ),
-    Value(
-        *("DEEP008", "world", "world_gbs", "all-reduce over the world", "GB/s"),
-        samples=lambda rank: rank.world.busbw if rank.world and rank.rank == 0 else (),
-        typical=estimate_rank_rate,
-        margins=PATH,
-    ),
+    # One rank speaks for its node: all ranks of a group have the same rate.
+    Value("DEEP007", "node", "allreduce_gbs", "all-reduce in the node", "GB/s",
+          samples=lambda rank: rank.node.busbw if rank.node and rank.local_rank == 0 else (),
+          typical=estimate_rank_rate, margins=PATH, floor_key="allreduce_gbs",
+          group=lambda rank: rank.node.members if rank.node else None),
+    Value("DEEP008", "world", "world_gbs", "all-reduce over the world", "GB/s",
+          samples=lambda rank: rank.world.busbw if rank.world and rank.rank == 0 else (),
+          typical=estimate_rank_rate, margins=PATH),
 )
+# fmt: on
 
 
 def read_values(run: DeepRun) -> tuple[Reading, ...]:

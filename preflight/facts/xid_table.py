@@ -10,85 +10,60 @@ from preflight.job import Expect
 
 _RESET = "end its processes, then: sudo nvidia-smi --gpu-reset -i {gpu}"
 _REPLACE = f"{_RESET}; if it returns, have the GPU replaced"
+# fmt: off
 _TABLE: tuple[tuple[str, dict[int, str]], ...] = (
-    (
-        "look at the program that ran then: compute-sanitizer python SCRIPT",
-        {
-            **dict.fromkeys((11, 25), "invalid commands: usually a program's or its CUDA's fault"),
-            13: "graphics engine exception: usually a program's out-of-bounds access",
-            31: "memory page fault: usually a program's illegal address",
-            43: "GPU stopped processing for a program: the program's own fault",
-            69: "graphics engine class error: usually a program's fault",
-            137: "NVLink access that is not allowed: usually a program's illegal address",
-        },
-    ),
+    ("look at the program that ran then: compute-sanitizer python SCRIPT", {
+        **dict.fromkeys((11, 25), "invalid commands: usually a program's or its CUDA's fault"),
+        13: "graphics engine exception: usually a program's out-of-bounds access",
+        31: "memory page fault: usually a program's illegal address",
+        43: "GPU stopped processing for a program: the program's own fault",
+        69: "graphics engine class error: usually a program's fault",
+        137: "NVLink access that is not allowed: usually a program's illegal address",
+    }),
     ("nothing to do for it: look for what came before", {45: "preemptive cleanup: a program was ended"}),
-    (
-        "start the program that ran then again; if it returns, ask the administrator",
-        {
-            8: "GPU stopped processing for a program",
-            **dict.fromkeys((32, 80), "commands to the GPU were damaged: often its PCIe link"),
-            **dict.fromkeys((39, 40, 41, *range(70, 73), *range(75, 78), 85), "copy engine error"),
-            **dict.fromkeys((68, 83, 84, 88, 89), "video decoder exception"),
-        },
-    ),
-    (
-        "start the program that hit it again; when the GPU is free: sudo nvidia-smi --gpu-reset -i {gpu}",
-        {94: "contained memory error: the program that hit it was ended"},
-    ),
-    (
-        "nothing to do at once; if it returns, ask the administrator",
-        {
-            **dict.fromkeys((37, 38), "driver firmware error"),
-            44: "graphics engine fault during a context switch",
-            56: "display engine error",
-            92: "high rate of single-bit ECC errors, which were corrected",
-            121: "corrected errors on the link to the CPU (C2C)",
-        },
-    ),
-    (
-        "nothing to do at once: the next reset of the GPU, or reboot, puts spare memory in its place",
-        {63: "row remap or page retirement recorded"},
-    ),
-    (
-        _REPLACE + ", as soon as nvidia-smi -q -d ECC -i {gpu} says SRAM Threshold Exceeded: Yes",
-        {48: "double-bit ECC error: memory the GPU could not correct"},
-    ),
-    (
-        _REPLACE,
-        {
-            64: "row remap or page retirement failed",
-            95: "uncontained memory error: every program on the GPU is affected",
-            140: "unrecovered ECC error",
-        },
-    ),
-    (
-        "nvidia-smi nvlink -s -i {gpu} shows whether a link is down; if so, " + _REPLACE,
-        {74: "NVLink error", 136: "NVLink training failed", **dict.fromkeys(range(144, 151), "NVLink error")},
-    ),
-    (
-        "ask the administrator to power-cycle the host; if it returns: reseat the card and its power",
-        {79: "GPU has fallen off the bus", 110: "security fault", 54: "auxiliary power is not connected"},
-    ),
-    (
-        _RESET + "; if that fails, power-cycle the host",
-        {
-            46: "GPU stopped processing",
-            61: "internal micro-controller breakpoint",
-            62: "internal micro-controller halt",
-            109: "context switch time-out",
-            119: "the GPU's system processor (GSP) does not answer",
-            120: "the GPU's system processor (GSP) failed",
-            143: "GPU initialisation failed",
-            158: "a time-out that ends all work on the GPU",
-        },
-    ),
+    ("start the program that ran then again; if it returns, ask the administrator", {
+        8: "GPU stopped processing for a program",
+        **dict.fromkeys((32, 80), "commands to the GPU were damaged: often its PCIe link"),
+        **dict.fromkeys((39, 40, 41, *range(70, 73), *range(75, 78), 85), "copy engine error"),
+        **dict.fromkeys((68, 83, 84, 88, 89), "video decoder exception"),
+    }),
+    ("start the program that hit it again; when the GPU is free: sudo nvidia-smi --gpu-reset -i {gpu}",
+     {94: "contained memory error: the program that hit it was ended"}),
+    ("nothing to do at once; if it returns, ask the administrator", {
+        **dict.fromkeys((37, 38), "driver firmware error"),
+        44: "graphics engine fault during a context switch",
+        56: "display engine error",
+        92: "high rate of single-bit ECC errors, which were corrected",
+        121: "corrected errors on the link to the CPU (C2C)",
+    }),
+    ("nothing to do at once: the next reset of the GPU, or reboot, puts spare memory in its place",
+     {63: "row remap or page retirement recorded"}),
+    (_REPLACE + ", as soon as nvidia-smi -q -d ECC -i {gpu} says SRAM Threshold Exceeded: Yes",
+     {48: "double-bit ECC error: memory the GPU could not correct"}),
+    (_REPLACE, {
+        64: "row remap or page retirement failed",
+        95: "uncontained memory error: every program on the GPU is affected",
+        140: "unrecovered ECC error",
+    }),
+    ("nvidia-smi nvlink -s -i {gpu} shows whether a link is down; if so, " + _REPLACE,
+     {74: "NVLink error", 136: "NVLink training failed", **dict.fromkeys(range(144, 151), "NVLink error")}),
+    ("ask the administrator to power-cycle the host; if it returns: reseat the card and its power",
+     {79: "GPU has fallen off the bus", 110: "security fault", 54: "auxiliary power is not connected"}),
+    (_RESET + "; if that fails, power-cycle the host", {
+        46: "GPU stopped processing",
+        61: "internal micro-controller breakpoint",
+        62: "internal micro-controller halt",
+        109: "context switch time-out",
+        119: "the GPU's system processor (GSP) does not answer",
+        120: "the GPU's system processor (GSP) failed",
+        143: "GPU initialisation failed",
+        158: "a time-out that ends all work on the GPU",
+    }),
     ("restart the virtual machine", {151: "key rotation failed (confidential computing)"}),
-    (
-        "nvidia-smi -q -i {gpu} | grep -i recovery says what it asks for",
-        {154: "the driver asks for a recovery action"},
-    ),
+    ("nvidia-smi -q -i {gpu} | grep -i recovery says what it asks for",
+     {154: "the driver asks for a recovery action"}),
 )
+# fmt: on
 XIDS: dict[int, str] = {code: meaning for _, codes in _TABLE for code, meaning in codes.items()}
 
 PROGRAM_XIDS = Expect().program_xids  # usually a program's own fault, or its end
