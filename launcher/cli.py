@@ -253,7 +253,7 @@ def run_command_line(argv: Sequence[str], group: click.Command = cli) -> int:
         failure = _failure(error, argv)
         if codes_printed:
             return codes_printed[-1] if isinstance(failure, _Interrupted) else failure.exit_code
-        if _wants_json(argv):
+        if not {"--json", "--jsonl"}.isdisjoint(takewhile(lambda word: word != "--", argv)):
             _print_document(failure, indent=None if "--jsonl" in argv else 1)
         return failure.exit_code
     else:
@@ -284,11 +284,6 @@ def _help_width() -> int:
     except OSError:
         columns = COLUMNS
     return max(min(columns or COLUMNS, COLUMNS) - 2, 50)
-
-
-def _wants_json(argv: Sequence[str]) -> bool:
-    """Whether --json or --jsonl is among gpulaunch's own words; a script's come after --."""
-    return not {"--json", "--jsonl"}.isdisjoint(takewhile(lambda word: word != "--", argv))
 
 
 def _failure(error: BaseException, argv: Sequence[str]) -> GpulaunchError:

@@ -6,16 +6,7 @@ What to end is judged and ended exactly as `gpulaunch clean-zombies` does it (la
 from collections.abc import Callable
 from contextlib import suppress
 
-from launcher.cleanup.clean import (
-    SKIPPED_FACTS,
-    CleanOptions,
-    CleanResult,
-    HostLeftovers,
-    clean_host,
-    explain_doubt,
-    find_leftovers,
-    write_audit,
-)
+from launcher.cleanup import clean
 from launcher.config.inventory import HostEntry
 from launcher.errors import GpulaunchError, HostInterrupted, PathRefused
 from launcher.local.home import user_state_dir
@@ -29,16 +20,20 @@ Say = Callable[[str], None]
 Confirm = Callable[[str], bool]
 
 
-def list_leftovers(entries: tuple[HostEntry, ...], facts: dict[str, HostFacts]) -> tuple[HostLeftovers, ...]:
+def list_leftovers(
+    entries: tuple[HostEntry, ...], facts: dict[str, HostFacts]
+) -> tuple[clean.HostLeftovers, ...]:
     """Return the hosts on which something is left over that the user may end."""
     leftovers = tuple(
-        find_leftovers(entry, facts[entry.name], CleanOptions()) for entry in entries if entry.name in facts
+        clean.find_leftovers(entry, facts[entry.name], clean.CleanOptions())
+        for entry in entries
+        if entry.name in facts
     )
     return tuple(host for host in leftovers if host.list_approved(yes=True))
 
 
 def clean_before_launch(
-    leftovers: tuple[HostLeftovers, ...],
+    leftovers: tuple[clean.HostLeftovers, ...],
     connections: ConnectionPool,
     say: Say,
     *,
@@ -61,7 +56,7 @@ def clean_before_launch(
     results = fanout(
         lambda host: _end(host, host.list_approved(yes=yes), connections),
         todo,
-        on_interrupt=lambda host: explain_doubt(
+        on_interrupt=lambda host: clean.explain_doubt(
             HostInterrupted, host.entry.name, host.list_approved(yes=yes)
         ),
     )
@@ -79,12 +74,12 @@ def clean_before_launch(
 
 
 def _end(
-    host: HostLeftovers, approved: tuple[ClassifiedProcess, ...], connections: ConnectionPool
-) -> CleanResult:
+    host: clean.HostLeftovers, approved: tuple[ClassifiedProcess, ...], connections: ConnectionPool
+) -> clean.CleanResult:
     ports = tuple(sorted({port for each in approved for port in each.held.ports}))
-    request = AgentRequest(host=host.entry.name, ports=ports, skip=SKIPPED_FACTS)
+    request = AgentRequest(host=host.entry.name, ports=ports, skip=clean.SKIPPED_FACTS)
     with connections.borrow(host.entry) as connection:
-        done = clean_host(connection, host, approved, CleanOptions(), request)
+        done = clean.clean_host(connection, host, approved, clean.CleanOptions(), request)
     with suppress(OSError, PathRefused):  # the host's own audit log has it
-        write_audit(done, approved, user_state_dir())
+        clean.write_audit(done, approved, user_state_dir())
     return done

@@ -70,17 +70,13 @@ def render_named_pids(
             yield from _process_lines("keep", facts, kept[pid], words)
     for index in filters.gpus:
         if not any(index in (*each.held.gpus, *each.held.listed) for each in everybody):
-            yield f"  gpu{index}: no process holds it, as far as can be seen{_named_by_driver(facts, index)}"
+            lists = (gpu.processes for gpu in facts.known_gpus if gpu.index == index)
+            pids = [str(each.pid) for rows in lists if not isinstance(rows, Missing) for each in rows]
+            named = f"; the driver names pid {', '.join(pids)}" if pids else ""
+            yield f"  gpu{index}: no process holds it, as far as can be seen{named}"
     for port in filters.ports:
         if not any(port in each.held.ports for each in everybody):
             yield f"  port {port}: {_unheld(facts, port)}"
-
-
-def _named_by_driver(facts: HostFacts, index: int) -> str:
-    """Name the processes that the driver lists on a GPU that none in sight holds."""
-    lists = (gpu.processes for gpu in facts.known_gpus if gpu.index == index)
-    pids = ", ".join(str(each.pid) for rows in lists if not isinstance(rows, Missing) for each in rows)
-    return f"; the driver names pid {pids}" if pids else ""
 
 
 def _unheld(facts: HostFacts, port: int) -> str:

@@ -3,7 +3,7 @@
 import click
 
 from launcher.commands._host_options import HostOptions
-from launcher.commands._param_types import DurationParam, Function
+from launcher.commands._param_types import DurationParam, Function, flag
 from preflight.frozen import dataclass
 
 
@@ -18,20 +18,17 @@ class DeepCommandOptions(HostOptions):
 
 SHORTEST_S, LONGEST_S = 0.2, 600.0
 
-deep_flag = click.option(
-    "--deep",
-    is_flag=True,
-    help="Also measure every free GPU and the links between hosts: a launch of about a minute.",
+deep_flag = flag(
+    "--deep", "Also measure every free GPU and the links between hosts: a launch of about a minute."
 )
 
 
 def add_deep_options(function: Function) -> Function:
     """Add --seconds, --step-timeout and --save-expect to a command."""
     for option in (
-        click.option(
+        flag(
             "--save-expect",
-            is_flag=True,
-            help="Deep checks: write what was measured, less 5 %, to `expect:` of the hosts in hosts.yaml.",
+            "Deep checks: write what was measured, less 5 %, to `expect:` of the hosts in hosts.yaml.",
         ),
         click.option(
             "--step-timeout",

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 import click
 
 from launcher.commands._completion import complete_hosts
-from launcher.commands._param_types import DurationParam, Function, LocalPathParam, hosts_option
+from launcher.commands._param_types import DurationParam, Function, LocalPathParam, flag, hosts_option
 from launcher.remote.fanout import WIDTH
 from launcher.rundir.run_id import LAST, is_run_id
 from preflight.errors import BadInput
@@ -59,10 +59,9 @@ def add_host_options(function: Function, *, writes: bool = False) -> Function:
             metavar="N",
             help="Hosts at once; without it a preflight of 512 hosts or more takes more.",
         ),
-        click.option(
+        flag(
             "--accept-new-host-keys",
-            is_flag=True,
-            help="Accept and save the keys of hosts that known_hosts does not hold; changed keys never.",
+            "Accept and save the keys of hosts that known_hosts does not hold; changed keys never.",
         ),
         click.option(
             "--identity-file",

@@ -115,8 +115,10 @@ def parse_run_request(config: str | None, extra: tuple[str, ...], options: Launc
     access = open_host_access(options)
     run_config = replace(run_config, job=resolve_rank_counts(run_config.job, access.inventory))
     slurm_job = find_job(options.transport, names_hosts=run_config.names_hosts, detach=options.detach)
-    if slurm_job is None and config is not None:
-        _point_to_submit(config, run_config)
+    names_nodes = run_config.slurm is not None and not run_config.names_hosts
+    if slurm_job is None and config is not None and names_nodes:
+        hosts, submit = ", ".join(run_config.hosts), f"gpulaunch submit -c {shlex.quote(config)}"
+        echo(f"this launch takes {hosts}; {submit} takes nodes of Slurm", err=True)
     request = _reach_hosts(run_config, access, slurm_job, options)
     if run_config.command is not None:
         named = run_config.names_hosts or slurm_job is not None
@@ -160,12 +162,6 @@ def _read_config(
     context = click.get_current_context(silent=True)
     typed = () if context is None else context.meta.get(TYPED, ())
     return replace(found, job=replace(found.job, name=options.name or found.job.name, typed=typed))
-
-
-def _point_to_submit(config: str, run_config: RunConfig) -> None:
-    if run_config.slurm is not None and not run_config.names_hosts:
-        hosts, submit = ", ".join(run_config.hosts), f"gpulaunch submit -c {shlex.quote(config)}"
-        echo(f"this launch takes {hosts}; {submit} takes nodes of Slurm", err=True)
 
 
 def _reach_hosts(

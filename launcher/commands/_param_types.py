@@ -17,6 +17,13 @@ from launcher.rundir.run_id import RUN_NAME_RULE, is_run_name
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+
+def flag(*words: str) -> Callable[[Function], Function]:
+    """Return an option without a value: its spellings, and last its help."""
+    *names, text = words
+    return click.option(*names, is_flag=True, help=text)
+
+
 set_option = click.option(
     "--set", "sets", multiple=True, metavar="KEY=VALUE", help="Override a key of the run config; repeatable."
 )
@@ -34,13 +41,9 @@ ignore_option = click.option(
     shell_complete=complete_findings,
     help="Codes of findings that stop nothing, and are still shown; repeatable.",
 )
-plain_option = click.option(
-    "--plain", is_flag=True, help="Whole lines only, as into a pipe; nothing is redrawn."
-)
-all_ranks_option = click.option(
-    "--all-ranks",
-    is_flag=True,
-    help="Every line of every rank: repeated ones on a terminal, and those of more than 512 ranks.",
+plain_option = flag("--plain", "Whole lines only, as into a pipe; nothing is redrawn.")
+all_ranks_option = flag(
+    "--all-ranks", "Every line of every rank: repeated ones on a terminal, and those of more than 512 ranks."
 )
 
 

@@ -55,7 +55,10 @@ def run_preflight(hosts: tuple[str, ...], options: PreflightCommandOptions) -> i
 
         return run_prolog(hosts, options, read_codes(options.ignore))
     if options.page is not None:
-        _check_page(options.page, options)
+        if not options.is_page_alone:
+            check_writable(options.page)
+        elif options.as_json or options.as_jsonl:
+            raise BadInput("--html - and --json would both be on standard output", "give --html a file")
     if options.recordings or options.smi_files:
         options, hosts = _with_further_files(hosts, options), ()
     request = _request(hosts, options)
@@ -249,11 +252,3 @@ def _from_files(
         for entry in entries:
             lines.take_answer(entry, named[entry.name])
     return evaluate_facts(entries, GatherResult(named, {}), job, options=how)
-
-
-def _check_page(page: Path, options: PreflightCommandOptions) -> None:
-    """Find out before hosts are asked whether the page can be written. Raises BadInput and OSError."""
-    if not options.is_page_alone:
-        check_writable(page)
-    elif options.as_json or options.as_jsonl:
-        raise BadInput("--html - and --json would both be on standard output", "give --html a file")

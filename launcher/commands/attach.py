@@ -8,22 +8,13 @@ from typing import Any
 
 import click
 
+from launcher.commands import _run_options
 from launcher.commands._answer import Answer, json_option
 from launcher.commands._host_access import HostAccess
 from launcher.commands._interrupt_prompt import build_ctrl_c_prompt
 from launcher.commands._on_end import deliver_for
-from launcher.commands._param_types import all_ranks_option, logs_option, plain_option
+from launcher.commands._param_types import all_ranks_option, flag, logs_option, plain_option
 from launcher.commands._preflight_report import print_report
-from launcher.commands._run_options import (
-    FoundRunOptions,
-    describe_renamed_hosts,
-    find_run,
-    list_access_words,
-    open_named_run,
-    open_run,
-    run_argument,
-    run_options,
-)
 from launcher.config.host_access_args import complete_run_commands
 from launcher.exit_codes import ExitCode
 from launcher.launch.request import FollowOptions
@@ -40,13 +31,13 @@ from preflight.checks.message_text import round_duration
 
 
 @click.command("attach")
-@run_argument
-@click.option("--stop-on-exit", is_flag=True, help="Ctrl-C stops the run, without a question.")
+@_run_options.run_argument
+@flag("--stop-on-exit", "Ctrl-C stops the run, without a question.")
 @logs_option("Local directory for the full log of each rank.")
 @plain_option
 @all_ranks_option
 @json_option
-@run_options
+@_run_options.run_options
 def command(
     run: str, *, stop_on_exit: bool, logs: Path, plain: bool, all_ranks: bool, as_json: bool, **given: Any
 ) -> int:
@@ -57,10 +48,10 @@ def command(
     detach or to stop the run; without a terminal it detaches, and so does SIGTERM. The exit code is the
     run's; 0 after detaching.
     """
-    options = FoundRunOptions(**given)
-    access, found, to = open_named_run(run, options, waits=True)
+    options = _run_options.FoundRunOptions(**given)
+    access, found, to = _run_options.open_named_run(run, options, waits=True)
     to.demand()  # to follow a part of it would end the rest: a host that is not heard counts as lost
-    plan, run_words = to.plan, list_access_words(access, options)
+    plan, run_words = to.plan, _run_options.list_access_words(access, options)
     stream = sys.stderr if as_json else sys.stdout
     screen = choose_screen(stream, plain=plain, all_ranks=all_ranks)
     asks = build_ctrl_c_prompt(screen, again="detach")
@@ -74,7 +65,7 @@ def command(
     )
     for line in render_launch(plan, str(logs / plan.run_id)):
         screen.notify(line)
-    for line in describe_renamed_hosts(to):
+    for line in _run_options.describe_renamed_hosts(to):
         screen.notify(line)
     if found.is_over:
         when = "" if found.ended is None else f" {round_duration(time.time() - found.ended)} ago"
@@ -99,9 +90,11 @@ def command(
     return outcome.exit_code
 
 
-def _find_start(access: HostAccess, options: FoundRunOptions, run_id: str) -> tuple[RemoteRun, RunAccess]:
+def _find_start(
+    access: HostAccess, options: _run_options.FoundRunOptions, run_id: str
+) -> tuple[RemoteRun, RunAccess]:
     """Return a start by its run id. Raises BadInput, or HostError when no host answered."""
-    found = find_run(run_id, access, options)
-    to = open_run(found, access, options, waits=True)
+    found = _run_options.find_run(run_id, access, options)
+    to = _run_options.open_run(found, access, options, waits=True)
     to.demand()
     return found, to

@@ -8,24 +8,11 @@ from typing import Any
 
 import click
 
-from launcher.cleanup import render
-from launcher.cleanup.clean import (
-    SKIPPED_FACTS,
-    TERM_GRACE_S,
-    CleanOptions,
-    CleanResult,
-    HostLeftovers,
-    clean_host,
-    explain_doubt,
-    find_leftovers,
-    list_unreadable,
-    refuse_unknown,
-    write_audit,
-)
+from launcher.cleanup import clean, render
 from launcher.commands._answer import confirm, json_option
 from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._host_options import HostOptions, add_host_options, add_hosts_argument
-from launcher.commands._param_types import DurationParam, Function
+from launcher.commands._param_types import DurationParam, Function, flag
 from launcher.config.disconnect_options import MAX_GRACE_S
 from launcher.config.host_access_args import complete_commands
 from launcher.config.inventory import LOCALHOST, HostEntry
@@ -61,7 +48,7 @@ class CleanZombiesOptions(HostOptions):
     pids: tuple[int, ...] = ()
     include_suspect: bool = False
     all_users: bool = False
-    grace: float = TERM_GRACE_S
+    grace: float = clean.TERM_GRACE_S
     as_json: bool = False
 
 
@@ -73,13 +60,13 @@ def _only(option: str, kind: click.IntRange, metavar: str, text: str) -> Callabl
 
 @click.command("clean-zombies")
 @add_hosts_argument
-@click.option("--yes", "-y", is_flag=True, help="End everything shown as `end?` without asking.")
-@click.option("--dry-run", is_flag=True, help="Only show; end nothing.")
+@flag("--yes", "-y", "End everything shown as `end?` without asking.")
+@flag("--dry-run", "Only show; end nothing.")
 @_only("--gpu", click.IntRange(0), "N", "Only holders of this GPU index")
 @_only("--port", click.IntRange(1, 65535), "N", "Only holders of this port")
 @_only("--pid", click.IntRange(1), "PID", "Only this process; may be one that lives")
-@click.option("--include-suspect", is_flag=True, help="Also end what looks left over without proof.")
-@click.option("--all-users", is_flag=True, help="Judge other users' processes too (root only).")
+@flag("--include-suspect", "Also end what looks left over without proof.")
+@flag("--all-users", "Judge other users' processes too (root only).")
 @click.option(
     "--grace",
     type=DurationParam(0, MAX_GRACE_S),
@@ -111,7 +98,7 @@ def command(hosts: tuple[str, ...], **given: Any) -> int:
 def clean_hosts(access: HostAccess, entries: tuple[HostEntry, ...], options: CleanZombiesOptions) -> int:
     """Show, confirm, end and report on these hosts; return the exit code."""
     clean_filter = CleanFilter(options.gpus, options.ports, options.pids, options.include_suspect)
-    clean_options = CleanOptions(clean_filter, all_users=options.all_users, term_grace_s=options.grace)
+    clean_options = clean.CleanOptions(clean_filter, all_users=options.all_users, term_grace_s=options.grace)
 
     def print_lines(lines: Iterable[StyledLine]) -> None:
         if not options.as_json:  # the document says it all
@@ -125,7 +112,7 @@ class _CleanSession:
     """One run of the command over several hosts."""
 
     access: HostAccess
-    clean_options: CleanOptions
+    clean_options: clean.CleanOptions
     print_lines: Callable[[Iterable[StyledLine]], None]
 
     @report_stop_signals()
@@ -133,7 +120,7 @@ class _CleanSession:
         """Inspect, show, confirm, end, report; return the exit code."""
         found, errors = self._look(entries)
         for host in found:
-            refuse_unknown(host.facts, self.clean_options.filter)
+            clean.refuse_unknown(host.facts, self.clean_options.filter)
         words = self.access.inventory.access_words
         chosen = ((host.facts, host.selection) for host in found)
         self.print_lines(render.render_selections(chosen, self.clean_options.filter, words))
@@ -164,10 +151,12 @@ class _CleanSession:
     def _request(self, entry: HostEntry) -> AgentRequest:
         ports = self.clean_options.filter.ports or (DEFAULT_MAIN_PORT,)
         return AgentRequest(
-            host=entry.name, ports=ports, pids=self.clean_options.filter.pids, skip=SKIPPED_FACTS
+            host=entry.name, ports=ports, pids=self.clean_options.filter.pids, skip=clean.SKIPPED_FACTS
         )
 
-    def _look(self, entries: tuple[HostEntry, ...]) -> tuple[list[HostLeftovers], dict[str, GpulaunchError]]:
+    def _look(
+        self, entries: tuple[HostEntry, ...]
+    ) -> tuple[list[clean.HostLeftovers], dict[str, GpulaunchError]]:
         def gather() -> GatherResult:
             with name_awaited_hosts(entries, None) as on_done:
                 how = GatherOptions(width=self.access.width, on_done=on_done, on_slow=name_slow_hosts)
@@ -180,14 +169,14 @@ class _CleanSession:
             earlier = first.facts
             first = gather()
         found = [
-            find_leftovers(entry, first.facts[entry.name], self.clean_options, _table(earlier, entry))
+            clean.find_leftovers(entry, first.facts[entry.name], self.clean_options, _table(earlier, entry))
             for entry in entries
             if entry.name in first.facts
         ]
         return found, dict(first.errors)
 
     def _approve(
-        self, found: list[HostLeftovers], options: CleanZombiesOptions
+        self, found: list[clean.HostLeftovers], options: CleanZombiesOptions
     ) -> dict[str, tuple[ClassifiedProcess, ...]]:
         """Return what may be ended on each host: what is certain, and the rest after a yes."""
         to_confirm = sum(len(host.selection.needs_confirmation) for host in found)
@@ -198,21 +187,23 @@ class _CleanSession:
         return {host.entry.name: host.list_approved(yes=yes) for host in found}
 
     def _end(
-        self, hosts: list[HostLeftovers], approved: dict[str, tuple[ClassifiedProcess, ...]]
-    ) -> tuple[dict[str, CleanResult], dict[str, GpulaunchError]]:
-        def end(host: HostLeftovers) -> CleanResult:
+        self, hosts: list[clean.HostLeftovers], approved: dict[str, tuple[ClassifiedProcess, ...]]
+    ) -> tuple[dict[str, clean.CleanResult], dict[str, GpulaunchError]]:
+        def end(host: clean.HostLeftovers) -> clean.CleanResult:
             with self.access.open(host.entry) as connection:
                 request = self._request(host.entry)
-                done = clean_host(connection, host, approved[host.entry.name], self.clean_options, request)
+                done = clean.clean_host(
+                    connection, host, approved[host.entry.name], self.clean_options, request
+                )
             _keep_audit(done, approved[host.entry.name], user_state_dir())
             return done
 
-        def interrupted(host: HostLeftovers) -> GpulaunchError:
-            return explain_doubt(HostInterrupted, host.entry.name, approved[host.entry.name])
+        def interrupted(host: clean.HostLeftovers) -> GpulaunchError:
+            return clean.explain_doubt(HostInterrupted, host.entry.name, approved[host.entry.name])
 
         results = fanout(end, hosts, width=self.access.width, on_interrupt=interrupted)
         named = {host.entry.name: result for host, result in zip(hosts, results, strict=True)}
-        cleaned = {name: result for name, result in named.items() if isinstance(result, CleanResult)}
+        cleaned = {name: result for name, result in named.items() if isinstance(result, clean.CleanResult)}
         failed = {name: result for name, result in named.items() if isinstance(result, GpulaunchError)}
         return cleaned, failed | {name: done.lost for name, done in cleaned.items() if done.lost is not None}
 
@@ -222,17 +213,17 @@ def _table(earlier: dict[str, HostFacts], entry: HostEntry) -> ProcessTable | No
     return facts.processes if facts is not None and isinstance(facts.processes, ProcessTable) else None
 
 
-def _keep_audit(done: CleanResult, chosen: tuple[ClassifiedProcess, ...], place: Path) -> None:
+def _keep_audit(done: clean.CleanResult, chosen: tuple[ClassifiedProcess, ...], place: Path) -> None:
     """The host has its own audit log; a full local disk must not hide what was done on the host."""
     try:
-        write_audit(done, chosen, place)
+        clean.write_audit(done, chosen, place)
     except (OSError, PathRefused) as error:
         echo(f"{done.host}: the local audit log could not be written: {error}", err=True)
 
 
 def _exit_code(
-    found: list[HostLeftovers],
-    cleaned: dict[str, CleanResult],
+    found: list[clean.HostLeftovers],
+    cleaned: dict[str, clean.CleanResult],
     errors: dict[str, GpulaunchError],
     named: tuple[int, ...],
     *,
@@ -241,7 +232,7 @@ def _exit_code(
     """Return the exit code; `named` are the pids that the user has given."""
     if errors:
         return max(ExitCode.UNREACHABLE, *(error.exit_code for error in errors.values()))
-    if any(list_unreadable(host.facts) for host in found):
+    if any(clean.list_unreadable(host.facts) for host in found):
         return ExitCode.NEGATIVE  # what is left on the host is not known
     if any(each.process.pid in named for host in found for each in host.selection.kept):
         return ExitCode.NEGATIVE  # this very process was to end

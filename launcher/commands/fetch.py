@@ -7,20 +7,10 @@ from typing import Any
 
 import click
 
+from launcher.commands import _run_options
 from launcher.commands._answer import Answer, encode_error, json_option
 from launcher.commands._option_rules import forbid_together
-from launcher.commands._param_types import LocalPathParam, host_option
-from launcher.commands._run_options import (
-    FoundRunOptions,
-    RunNode,
-    choose_nodes,
-    list_access_words,
-    name_node,
-    open_named_run,
-    run_argument,
-    run_options,
-    warn,
-)
+from launcher.commands._param_types import LocalPathParam, flag, host_option
 from launcher.config.node_sets import fold_hosts
 from launcher.errors import GpulaunchError
 from launcher.exit_codes import ExitCode
@@ -38,10 +28,10 @@ from preflight.facts.json_codec import encode
 
 
 @click.command("fetch")
-@run_argument
+@_run_options.run_argument
 @click.option("--to", type=LocalPathParam(file_okay=False), help="Default: gpulaunch-runs/RUN.")
 @host_option("Only this node's files, for an output directory that all nodes share.")
-@click.option("--logs-only", is_flag=True, help="Logs and records, not the output directory.")
+@flag("--logs-only", "Logs and records, not the output directory.")
 @click.option(
     "--path",
     "paths",
@@ -50,7 +40,7 @@ from preflight.facts.json_codec import encode
     help="Only this of the output: a file, a directory or a pattern in it; repeatable.",
 )
 @json_option
-@run_options
+@_run_options.run_options
 @forbid_together("--logs-only", "--path", "leaves out the output")
 def command(
     run: str,
@@ -70,27 +60,30 @@ def command(
     Links are not followed. Exit code 1: a file could not be read, or no host has a PATH; 3: a host could not
     be reached.
     """
-    options = FoundRunOptions(**given)
+    options = _run_options.FoundRunOptions(**given)
     if not all(path.strip() for path in paths):
         raise BadInput("--path is empty", "give a file, a directory or a pattern; . is all of the output")
     _require_directory(to)
-    access, found, reached = open_named_run(run, options)
+    access, found, reached = _run_options.open_named_run(run, options)
     plan = reached.plan
-    nodes = choose_nodes(reached, host)
+    nodes = _run_options.choose_nodes(reached, host)
     directory = to or run_directory(local_runs_dir(), plan.run_id)
     answer = Answer("gpulaunch.fetch/1", as_json=as_json)
-    answer.words = list_access_words(access, options)
+    answer.words = _run_options.list_access_words(access, options)
     code = 0
     hosts = []
     results = _fetch_nodes(reached, nodes, directory, access.width, output=not logs_only, paths=paths)
     for (node, _), result in zip(nodes, results, strict=True):
         hosts.append({"host": node.host, **_encode_fetched(result, answer.words)})
-    names = [name_node(node.host, entry.name) for node, entry in nodes]
+    names = [_run_options.name_node(node.host, entry.name) for node, entry in nodes]
     for line in render_fetched(dict(zip(names, results, strict=True))):
         answer.say(line)
     for name, result in zip(names, results, strict=True):
         code = max(code, _print_problem(answer, name, result))
-    for path in _absent_paths(paths, results):
+    answers = [result for result in results if isinstance(result, FetchResult)]
+    # Many runs write checkpoints on one host of several.
+    absent = [path for path in paths if answers and all(path in each.absent for each in answers)]
+    for path in absent:
         where = f"in the output of {plan.run_id}, or where it ran without one"
         deeper = "" if path[0] in "/~" else f"; one directory deeper: --path {shlex.quote(f'*/{path}')}"
         answer.say(f"no host has {one_line(path)} {where}{one_line(deeper, 200)}", err=True)
@@ -105,13 +98,19 @@ def command(
 
 
 def _fetch_nodes(
-    to: RunAccess, nodes: list[RunNode], directory: Path, width: int, *, output: bool, paths: tuple[str, ...]
+    to: RunAccess,
+    nodes: list[_run_options.RunNode],
+    directory: Path,
+    width: int,
+    *,
+    output: bool,
+    paths: tuple[str, ...],
 ) -> list[FetchResult | GpulaunchError]:
     """Fetch from all nodes side by side; say how far it is, and which of them a person waits for."""
-    progress = TransferProgress(warn, "fetch", f"received from {count_noun(len(nodes), 'host')}")
+    progress = TransferProgress(_run_options.warn, "fetch", f"received from {count_noun(len(nodes), 'host')}")
     begun: set[str] = set()
 
-    def one(pair: RunNode) -> FetchResult:
+    def one(pair: _run_options.RunNode) -> FetchResult:
         node, entry = pair
 
         def count(size: int) -> None:
@@ -122,7 +121,7 @@ def _fetch_nodes(
         run = to.plan.run_id
         return fetch_host(run, entry, to.open, receiver, output=output, paths=paths, expect=progress.expect)
 
-    def name_slow(late: Iterable[RunNode]) -> None:
+    def name_slow(late: Iterable[_run_options.RunNode]) -> None:
         name_slow_hosts([entry for _, entry in late if entry.name not in begun])
 
     with progress.report_progress():
@@ -138,12 +137,6 @@ def _require_directory(directory: Path | None) -> None:
     except OSError as error:
         reason = "not a directory" if isinstance(error, FileExistsError) else error.strerror or str(error)
         raise BadInput(f"--to {directory}: {reason}", "name a directory that you can write to") from None
-
-
-def _absent_paths(paths: tuple[str, ...], results: list[FetchResult | GpulaunchError]) -> list[str]:
-    """Return the paths that no host has; many runs write checkpoints on one host of several."""
-    answers = [result for result in results if isinstance(result, FetchResult)]
-    return [path for path in paths if answers and all(path in each.absent for each in answers)]
 
 
 def _encode_fetched(result: FetchResult | GpulaunchError, words: Sequence[str]) -> dict[str, Any]:

@@ -7,15 +7,9 @@ from typing import Any
 
 import click
 
+from launcher.commands import _run_options
 from launcher.commands._answer import Answer, json_option
-from launcher.commands._param_types import host_option
-from launcher.commands._run_options import (
-    FoundRunOptions,
-    choose_nodes,
-    open_named_run,
-    run_argument,
-    run_options,
-)
+from launcher.commands._param_types import flag, host_option
 from launcher.config.inventory import HostEntry
 from launcher.errors import BadInput, GpulaunchError, HostError
 from launcher.rundir.run_id import LAST
@@ -28,16 +22,12 @@ _AGAIN_S = 3.0
 
 
 @click.command("forward")
-@run_argument
+@_run_options.run_argument
 @click.argument("port", default=str(TENSORBOARD_PORT), metavar="[[LOCAL:]PORT]")
 @host_option("This node of the run, not its main one.")
-@click.option(
-    "--tensorboard",
-    is_flag=True,
-    help="Start TensorBoard on the host, over the run's output, and forward it.",
-)
+@flag("--tensorboard", "Start TensorBoard on the host, over the run's output, and forward it.")
 @json_option
-@run_options
+@_run_options.run_options
 def command(run: str, *, port: str, host: str, tensorboard: bool, as_json: bool, **given: Any) -> int:
     """Forward a port of the loopback of RUN's host to this machine's, over gpulaunch's own connection.
 
@@ -46,13 +36,13 @@ def command(run: str, *, port: str, host: str, tensorboard: bool, as_json: bool,
     """
     local, remote = _ports(port)
     try:
-        *_, to = open_named_run(run, FoundRunOptions(**given))
+        *_, to = _run_options.open_named_run(run, _run_options.FoundRunOptions(**given))
     except GpulaunchError as error:
         if re.fullmatch(r"(\d+:)?\d+", run):  # as well a port, where RUN is left out
             other = f"; else {error.fix}" if error.fix else ""
             error.fix = f"a port of the last run: gpulaunch forward {LAST} {run}{other}"
         raise
-    _, entry = choose_nodes(to, host)[0]
+    _, entry = _run_options.choose_nodes(to, host)[0]
     try:
         listener = LoopbackListener(local)
     except OSError as error:

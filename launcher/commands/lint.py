@@ -12,7 +12,7 @@ import click
 
 from launcher.commands._answer import confirm, json_option
 from launcher.commands._option_rules import forbid_together, require_another
-from launcher.commands._param_types import PrecisionParam, config_option
+from launcher.commands._param_types import PrecisionParam, config_option, flag
 from launcher.config.precision_names import PRECISIONS
 from launcher.errors import BadInput
 from launcher.exit_codes import ExitCode
@@ -56,7 +56,7 @@ class LintOptions:
 @click.option(
     "--capability", multiple=True, metavar="X.Y", help="Compute capability of the GPUs; repeatable."
 )
-@click.option("--cpu", is_flag=True, help="Judge for CPU ranks.")
+@flag("--cpu", "Judge for CPU ranks.")
 @click.option(
     "--precision", type=PrecisionParam(PRECISIONS[1:]), help="Mixed precision that the launch gives."
 )
@@ -64,11 +64,11 @@ class LintOptions:
 @click.option(
     "--version", "versions", multiple=True, metavar="PACKAGE=X.Y", help="What is installed on the host."
 )
-@click.option("--quiet", is_flag=True, help="Leave out what is only worth knowing.")
-@click.option("--fix", is_flag=True, help="Show mechanical fixes as a diff, and write them after a yes.")
-@click.option("-y", "--yes", is_flag=True, help="With --fix: write without asking.")
+@flag("--quiet", "Leave out what is only worth knowing.")
+@flag("--fix", "Show mechanical fixes as a diff, and write them after a yes.")
+@flag("-y", "--yes", "With --fix: write without asking.")
 @json_option
-@click.option("--sarif", "as_sarif", is_flag=True, help="Print SARIF 2.1.0.")
+@flag("--sarif", "as_sarif", "Print SARIF 2.1.0.")
 @forbid_together("--fix", "--json --sarif", "shows a diff, which is not part of the document")
 @forbid_together("--json", "--sarif", "prints one document")
 @forbid_together("--cpu", "--capability", "judges for ranks without a GPU")

@@ -9,7 +9,7 @@ import click
 
 from launcher.commands._answer import Answer, json_option
 from launcher.commands._option_rules import forbid_together
-from launcher.commands._param_types import host_option
+from launcher.commands._param_types import flag, host_option
 from launcher.commands._run_options import FoundRunOptions, open_named_run, run_argument, run_options
 from launcher.config.host_access_args import complete_commands
 from launcher.exit_codes import ExitCode
@@ -26,12 +26,7 @@ from launcher.terminal.screen import Screen
     "--rank", "-r", type=click.IntRange(0), metavar="N", help="Only this rank; into a pipe, its exact bytes."
 )
 @host_option("Only this node.")
-@click.option(
-    "--follow",
-    "-f",
-    is_flag=True,
-    help="Follow until the run ends, or until Ctrl-C, after which the run continues.",
-)
+@flag("--follow", "-f", "Follow until the run ends, or until Ctrl-C, after which the run continues.")
 @click.option(
     "--since", default="", metavar="AGO|BYTES", help="From 10m, 2h ago, or the last 64kB of each log."
 )

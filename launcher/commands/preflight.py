@@ -17,6 +17,7 @@ from launcher.commands._param_types import (
     LocalPathParam,
     PrecisionParam,
     config_option,
+    flag,
     gpus_option,
     ignore_option,
     page_param,
@@ -34,15 +35,10 @@ _OF_HOSTS = "--deep --max-age --transport --identity-file --accept-new-host-keys
 )
 @click.option("--precision", type=PrecisionParam(), help="Mixed precision to judge for.")
 @ignore_option
-@click.option("--separately", is_flag=True, help="Judge each host for itself, not all as one launch.")
+@flag("--separately", "Judge each host for itself, not all as one launch.")
 @json_option
-@click.option(
-    "--jsonl",
-    "as_jsonl",
-    is_flag=True,
-    help="Print a line of JSON for each host as it answers, and one for all.",
-)
-@click.option("--facts", is_flag=True, help="With --json or --jsonl: everything that was read, too.")
+@flag("--jsonl", "as_jsonl", "Print a line of JSON for each host as it answers, and one for all.")
+@flag("--facts", "With --json or --jsonl: everything that was read, too.")
 @click.option(
     "--html",
     "page",
@@ -50,7 +46,7 @@ _OF_HOSTS = "--deep --max-age --transport --identity-file --accept-new-host-keys
     metavar="FILE",
     help="Write a page to look at, too: one file, no network; - is standard output, for the page alone.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Show what was read, and all information.")
+@flag("-v", "--verbose", "Show what was read, and all information.")
 @click.option(
     "--from",
     "recordings",
@@ -65,9 +61,7 @@ _OF_HOSTS = "--deep --max-age --transport --identity-file --accept-new-host-keys
     type=LocalPathParam(exists=True, dir_okay=False, allow_dash=True),
     help="Judge a saved `nvidia-smi -q -x` (or -q, a table, a CSV; - is stdin), of one host or several.",
 )
-@click.option(
-    "--prolog", is_flag=True, help="Only the health of this node: one line, exit code 0 or 1, less than 10 s."
-)
+@flag("--prolog", "Only the health of this node: one line, exit code 0 or 1, less than 10 s.")
 @max_age_option
 @deep_flag
 @add_deep_options

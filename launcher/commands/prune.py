@@ -11,7 +11,7 @@ from launcher.commands._answer import Answer, encode_unreachable, json_option
 from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._host_options import HostOptions, add_host_options, add_hosts_argument
 from launcher.commands._option_rules import forbid_together
-from launcher.commands._param_types import DurationParam
+from launcher.commands._param_types import DurationParam, flag
 from launcher.commands._remove import confirm_delete, remove_runs
 from launcher.config.node_sets import fold_hosts
 from launcher.durations import format_duration
@@ -35,12 +35,11 @@ from preflight.errors import BadInput
     show_default=True,
     help="Ended at least this long ago.",
 )
-@click.option("--dry-run", is_flag=True, help="Only show; delete nothing.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@click.option(
+@flag("--dry-run", "Only show; delete nothing.")
+@flag("--yes", "-y", "Do not ask.")
+@flag(
     "--forget",
-    is_flag=True,
-    help="HOSTS are gone for good: ask none, forget every launch of this machine that was on them alone.",
+    "HOSTS are gone for good: ask none, forget every launch of this machine that was on them alone.",
 )
 @json_option
 @add_host_options

@@ -15,6 +15,7 @@ from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import HostOptions, add_host_options, add_hosts_argument
 from launcher.commands._job_hosts import reach_run
 from launcher.commands._on_end import deliver_due
+from launcher.commands._param_types import flag
 from launcher.config.host_access_args import complete_run_commands
 from launcher.config.inventory import LOCALHOST, HostEntry
 from launcher.config.node_sets import fold_hosts
@@ -38,7 +39,7 @@ _ANSWER_S = 20.0
 
 @click.command("ps")
 @add_hosts_argument
-@click.option("--all", "-a", "ended", is_flag=True, help="Also runs that are over.")
+@flag("--all", "-a", "ended", "Also runs that are over.")
 @json_option
 @add_host_options
 @report_stop_signals()

@@ -9,7 +9,7 @@ import click
 from launcher.commands._answer import Answer, json_option
 from launcher.commands._host_access import open_host_access
 from launcher.commands._host_options import HostOptions, add_host_options, add_hosts_argument
-from launcher.commands._param_types import LocalPathParam
+from launcher.commands._param_types import LocalPathParam, flag
 from launcher.commands._usage_errors import WrongUsage
 from launcher.config.inventory import LOCALHOST
 from launcher.host_checks.preflight import preflight
@@ -22,8 +22,8 @@ from preflight.job import Job
 @click.command()
 @add_hosts_argument
 @click.option("-o", "--output", required=True, type=LocalPathParam(dir_okay=False), help="File to write.")
-@click.option("--mask", is_flag=True, help="Hide user and host names, paths, serials and addresses.")
-@click.option("--force", is_flag=True, help="Write over a file that exists.")
+@flag("--mask", "Hide user and host names, paths, serials and addresses.")
+@flag("--force", "Write over a file that exists.")
 @json_option
 @add_host_options
 def command(

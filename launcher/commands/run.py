@@ -14,6 +14,7 @@ from launcher.commands._param_types import (
     RunNameParam,
     all_ranks_option,
     config_option,
+    flag,
     gpus_option,
     hosts_option,
     ignore_option,
@@ -48,37 +49,28 @@ MOST_WAIT_S = 7 * 86400.0  # /tmp loses files unchanged for ten days; a ticket i
 @key_option("--precision", "precision", "WHICH", "Mixed precision: auto, no, fp16, bf16 or fp8.")
 @key_option("--guard", "guard", "WHAT", "What the guard in each rank does: stop, warn or off.")
 @key_option("--hang-timeout", "hang_timeout", "DURATION", "End a run that shows no life for so long.")
-@click.option(
-    "--sync", is_flag=True, help="Send the working tree to the hosts first; without it a SCRIPT goes alone."
-)
+@flag("--sync", "Send the working tree to the hosts first; without it a SCRIPT goes alone.")
 @set_option
 @launch_option
 @ignore_option
-@click.option("--dry-run", is_flag=True, help="Print the plan and why; start nothing.")
-@click.option("--show-secrets", is_flag=True, help="With --dry-run: print passwords and tokens as they are.")
-@click.option("--clean", is_flag=True, help="First end what is proven left over from dead runs of yours.")
+@flag("--dry-run", "Print the plan and why; start nothing.")
+@flag("--show-secrets", "With --dry-run: print passwords and tokens as they are.")
+@flag("--clean", "First end what is proven left over from dead runs of yours.")
 @click.option(
     "--wait",
     type=DurationParam(min=0, max=MOST_WAIT_S),
     help="Wait in turn until the GPUs are free, at most so long.",
 )
 @max_age_option
-@click.option("--rehearse", is_flag=True, help="Rehearse a few steps first; run only if all is proven.")
+@flag("--rehearse", "Rehearse a few steps first; run only if all is proven.")
 @deep_flag
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document; all else goes to stderr.")
+@flag("--json", "as_json", "Print one JSON document; all else goes to stderr.")
 @plain_option
-@click.option(
-    "-v",
-    "--verbose",
-    is_flag=True,
-    help="All that the checks of the hosts found; with --dry-run the environments, too.",
-)
+@flag("-v", "--verbose", "All that the checks of the hosts found; with --dry-run the environments, too.")
 @all_ranks_option
-@click.option("-d", "--detach", is_flag=True, help="Leave once the ranks are as planned; the run continues.")
+@flag("-d", "--detach", "Leave once the ranks are as planned; the run continues.")
 @key_option("--restarts", "restart.max", "N", "How often at most a run that failed is started again.")
-@click.option(
-    "--no-restart", is_flag=True, help="Let a run that failed stay ended, whatever its config says."
-)
+@flag("--no-restart", "Let a run that failed stay ended, whatever its config says.")
 @key_option(
     "--on-disconnect",
     "on_disconnect",

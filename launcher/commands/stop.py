@@ -7,11 +7,11 @@ from typing import Any, TypeAlias
 import click
 
 from launcher.commands._answer import Answer, encode_error, json_option
-from launcher.commands._host_access import HostAccess, open_host_access
+from launcher.commands._host_access import open_host_access
 from launcher.commands._job_hosts import ask_slurm, reach_run
 from launcher.commands._on_end import deliver_due
 from launcher.commands._option_rules import forbid_together
-from launcher.commands._param_types import DurationParam
+from launcher.commands._param_types import DurationParam, flag
 from launcher.commands._run_options import (
     FoundRunOptions,
     find_run,
@@ -45,13 +45,13 @@ JOB_STOP_TIMEOUT_S = 30.0  # after its run has ended a job may still fetch and r
 
 @click.command("stop")
 @partial(run_argument, default="")
-@click.option("--now", is_flag=True, help="SIGKILL right after SIGTERM: no time for a last checkpoint.")
+@flag("--now", "SIGKILL right after SIGTERM: no time for a last checkpoint.")
 @click.option(
     "--grace",
     type=DurationParam(0, MAX_GRACE_S),
     help="From SIGTERM to SIGKILL: time for a last checkpoint.  [default: as the run was launched]",
 )
-@click.option("--yes", "-y", is_flag=True, help="Do not ask: without RUN a question is asked.")
+@flag("--yes", "-y", "Do not ask: without RUN a question is asked.")
 @json_option
 @run_options
 @forbid_together("--now", "--grace", "gives no time between SIGTERM and SIGKILL")
@@ -80,7 +80,10 @@ def command(run: str, *, now: bool, grace: float | None, yes: bool, as_json: boo
     outlive_terminal()
     while True:
         if not access.nodes:  # in a Slurm job it is found by the job
-            found = _last_start(found, access, options, answer)
+            last = follow_next_starts(found, lambda run_id: find_run(run_id, access, options))
+            if last.run_id != found.run_id:
+                answer.say(f"{found.run_id} was started again; its last start is {last.run_id}")
+            found = last
         to = open_run(found, access, options)
         plan = to.plan
         grace_s = 0.0 if now else found.grace_s if grace is None else float(grace)
@@ -116,14 +119,6 @@ def _leave(found: RemoteRun, answer: Answer, *, yes: bool) -> int | None:
         return None
     answer.say("nothing was stopped")
     return answer.finish(ExitCode.NEGATIVE, run_id=found.run_id, nodes=[])
-
-
-def _last_start(found: RemoteRun, access: HostAccess, options: FoundRunOptions, answer: Answer) -> RemoteRun:
-    """Return the last start of a run that was started again, and say which it is."""
-    last = follow_next_starts(found, lambda run_id: find_run(run_id, access, options))
-    if last.run_id != found.run_id:
-        answer.say(f"{found.run_id} was started again; its last start is {last.run_id}")
-    return last
 
 
 def _next_state(result: NodeAnswer) -> object:

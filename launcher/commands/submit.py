@@ -12,23 +12,15 @@ from launcher.commands._completion import complete_files
 from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._host_options import HostOptions, add_host_options
 from launcher.commands._option_rules import require_another
-from launcher.commands._param_types import config_option, host_option, set_option
+from launcher.commands._param_types import config_option, flag, host_option, set_option
 from launcher.commands._usage_errors import WrongUsage
 from launcher.config.config_overrides import Overrides
 from launcher.config.config_search import is_config_name
 from launcher.config.run_config import RunConfig, load_run_config
 from launcher.errors import BadInput
 from launcher.local.project import local_runs_dir
+from launcher.slurm import submit
 from launcher.slurm.commands import open_local_commands
-from launcher.slurm.submit import (
-    describe_job,
-    describe_short_wait,
-    describe_wait,
-    list_output_dirs,
-    read_wait_reason,
-    render_batch_script,
-    submit_job,
-)
 from launcher.terminal.output import echo_text
 from launcher.text import one_line
 from preflight.frozen import dataclass
@@ -46,7 +38,7 @@ class SubmitOptions(HostOptions):
 
 @click.command("submit")
 @config_option("Run config with `slurm:`: a name, or a path to a YAML file.")
-@click.option("--dry-run", is_flag=True, help="Print the batch script; submit nothing.")
+@flag("--dry-run", "Print the batch script; submit nothing.")
 @host_option("Submit on this login node by SSH, after the tree was sent to it.", "--login")
 @set_option
 @json_option
@@ -89,14 +81,17 @@ def command(config: str | None, extra: tuple[str, ...], **given: Any) -> int:
         text = _text(found, (sys.executable,), words, str(Path.cwd()))
         if not options.dry_run:
             local = open_local_commands()
-            job = submit_job(local, text, directories=list_output_dirs(found.slurm))
-            reason = read_wait_reason(local, job)
+            job = submit.submit_job(local, text, directories=submit.list_output_dirs(found.slurm))
+            reason = submit.read_wait_reason(local, job)
     answer = Answer("gpulaunch.submit/1", as_json=options.as_json)
     if not job and not options.as_json:
         echo_text(text)
     if job:
-        answer.say(describe_job(job, found.slurm))
-    for hint in (describe_wait(job, reason), describe_short_wait(found.slurm, found.disconnect.before_stop)):
+        answer.say(submit.describe_job(job, found.slurm))
+    for hint in (
+        submit.describe_wait(job, reason),
+        submit.describe_short_wait(found.slurm, found.disconnect.before_stop),
+    ):
         if hint:
             answer.say(hint, err=not job)
     return answer.finish(0, job=job or None, pending_reason=reason or None, script=text)
@@ -134,7 +129,7 @@ def _config_fix(words: tuple[str, ...]) -> str:
 def _text(found: RunConfig, python: tuple[str, ...], words: tuple[str, ...], workdir: str) -> str:
     assert found.slurm is not None  # noqa: S101 - the command has asked
     run = (*python, "-m", "gpulaunch", "run", "--transport", "srun", "-c", *words)
-    return render_batch_script(found.name, found.slurm, run, workdir=workdir)
+    return submit.render_batch_script(found.name, found.slurm, run, workdir=workdir)
 
 
 def _submit_there(
@@ -156,6 +151,6 @@ def _submit_there(
     hosts = SyncHosts(entries, access.open, access.width)
     sync_before_launch(found.sync, found.job, hosts, answer.say, logs=local_runs_dir())
     with access.open(entries[0]) as connection:
-        directories = () if found.slurm is None else list_output_dirs(found.slurm)
-        job = submit_job(connection, text, workdir=target, directories=directories)
-        return text, job, read_wait_reason(connection, job)
+        directories = () if found.slurm is None else submit.list_output_dirs(found.slurm)
+        job = submit.submit_job(connection, text, workdir=target, directories=directories)
+        return text, job, submit.read_wait_reason(connection, job)

@@ -14,7 +14,7 @@ import click
 
 from launcher.commands._host_access import HostAccess, open_host_access
 from launcher.commands._host_options import HostOptions, add_host_options, add_hosts_argument
-from launcher.commands._param_types import DurationParam, WrittenFileParam
+from launcher.commands._param_types import DurationParam, WrittenFileParam, flag
 from launcher.commands._run_options import FoundRunOptions, find_run
 from launcher.commands.clean_zombies import CleanZombiesOptions, clean_hosts
 from launcher.commands.stacks import show_stacks
@@ -58,11 +58,11 @@ class TopOptions(HostOptions):
 
 @click.command("top")
 @add_hosts_argument
-@click.option("--once", is_flag=True, help="Print one table and end; so it is without a terminal.")
+@flag("--once", "Print one table and end; so it is without a terminal.")
 @click.option(
     "--interval", type=DurationParam(0.5, 3600), default="2s", show_default=True, help="Between samples."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document and end.")
+@flag("--json", "as_json", "Print one JSON document and end.")
 @click.option(
     "--prometheus",
     type=WrittenFileParam("a file of metrics", b"# help "),

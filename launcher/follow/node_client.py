@@ -7,22 +7,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from launcher import safe_json
+from launcher import errors, safe_json
 from launcher.config.disconnect_options import LATE_START_S, START_TIMEOUT_S
-from launcher.errors import (
-    AuthenticationFailed,
-    ConnectionLost,
-    ConnectionTimedOut,
-    ContainerStopped,
-    GpulaunchError,
-    HostError,
-    HostKeyChanged,
-    HostKeyUnknown,
-    HostNotContacted,
-    NameNotResolved,
-    PythonNotFound,
-    StepEnded,
-)
 from launcher.follow import protocol
 from launcher.follow.awake_clock import AwakeClock
 from launcher.follow.client_messages import ClientMessages
@@ -61,12 +47,12 @@ CUT = (
 )
 MAX_LINE = 4 << 20  # bytes kept of a line of LINES whose end has not come: none of ours is a tenth as long
 _LOCKED_OUT = (
-    AuthenticationFailed,
-    HostKeyUnknown,
-    HostKeyChanged,
-    PythonNotFound,
+    errors.AuthenticationFailed,
+    errors.HostKeyUnknown,
+    errors.HostKeyChanged,
+    errors.PythonNotFound,
 )  # a laptop offline is not
-_FINAL = (*_LOCKED_OUT, NameNotResolved, HostNotContacted)
+_FINAL = (*_LOCKED_OUT, errors.NameNotResolved, errors.HostNotContacted)
 BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 QUEUE_LENGTH = 16  # events that wait for the loop: a slow terminal slows the reading, not the memory
 POLL_S = 0.1  # how long a host is waited for before words are sent to it
@@ -165,7 +151,7 @@ class NodeClient(threading.Thread):
                 self._events.put(event, timeout=0.5)
             except queue.Full:
                 if self._stream is not None:
-                    with suppress(HostError):
+                    with suppress(errors.HostError):
                         self._send_messages(self._stream)
             else:
                 return
@@ -179,7 +165,7 @@ class NodeClient(threading.Thread):
         assert self._start_request is not None  # noqa: S101 - run() has asked
         try:
             self._start_over_any(argv, self._start_request())
-        except HostError as error:
+        except errors.HostError as error:
             if self._running_there:
                 self._put(Disconnected(self.host, error.detail))
                 return
@@ -196,7 +182,7 @@ class NodeClient(threading.Thread):
             with self._open_connection() as connection:
                 try:
                     self._converse(connection, argv, body, self._on_start)
-                except (ConnectionLost, ConnectionTimedOut):
+                except (errors.ConnectionLost, errors.ConnectionTimedOut):
                     if is_last or self._may_run:
                         raise
                 else:
@@ -221,10 +207,13 @@ class NodeClient(threading.Thread):
                     body = protocol.follow_request(self._run_id, self.offsets.on_host, **known)
                     self._converse(connection, argv, body, self._on_follow)
                     return
-            except (ContainerStopped, StepEnded) as error:  # its processes ended too, the supervisor as well
+            except (
+                errors.ContainerStopped,
+                errors.StepEnded,
+            ) as error:  # its processes ended too, the supervisor as well
                 self._finish(HostLost(self.host, f"{error.detail}; its part of the run has ended with it"))
                 return
-            except GpulaunchError as error:
+            except errors.GpulaunchError as error:
                 if self._refused is None:
                     if isinstance(error, _FINAL) and not self._running_there:
                         self._finish(HostLost(self.host, error.message))  # no patience lets us in
@@ -258,7 +247,7 @@ class NodeClient(threading.Thread):
             self._may_run = True
             self._carry(stream, on_answer)
         except protocol.ProtocolError as error:
-            raise HostError(self.host, f"the supervisor's answer cannot be read: {error}") from None
+            raise errors.HostError(self.host, f"the supervisor's answer cannot be read: {error}") from None
         finally:
             if self._stream is not None:
                 self._given_up = False  # it has answered: what was concluded of its silence was wrong
@@ -286,7 +275,7 @@ class NodeClient(threading.Thread):
                         on_answer(dict(frame.header))
                     self._heard = now
             if now - heard > (LINK_TIMEOUT_S if answered else START_S):
-                raise HostError(self.host, f"nothing heard for {now - heard:.0f} s")
+                raise errors.HostError(self.host, f"nothing heard for {now - heard:.0f} s")
             if answered:
                 self._send_messages(stream)
 
@@ -294,7 +283,7 @@ class NodeClient(threading.Thread):
         if self._messages.send(stream):
             self._done = self._left = True
 
-    def _ended(self, stream: Stream, stderr: bytes, noise: bytes | None) -> HostError:
+    def _ended(self, stream: Stream, stderr: bytes, noise: bytes | None) -> errors.HostError:
         """Return why the channel ended; `noise` is what came in place of an answer, None after the answer."""
         status = stream.wait(1.0)
         stderr += stream.read_stderr()
@@ -307,7 +296,7 @@ class NodeClient(threading.Thread):
         if status is not None:  # its program has ended, too: what it has not made by now it never will
             self._late_s = 0.0
             said = said or f"its program {describe_exit_code(status)}"
-        return HostError(self.host, "the supervisor's channel ended" + (f": {said}" if said else ""))
+        return errors.HostError(self.host, "the supervisor's channel ended" + (f": {said}" if said else ""))
 
     def _on_start(self, answer: dict[str, Any]) -> None:
         if "refused" in answer:
@@ -322,7 +311,9 @@ class NodeClient(threading.Thread):
     def _on_follow(self, answer: dict[str, Any]) -> None:
         if "refused" in answer:
             if self._refused is not None and self._awake.read() - self._refused_at < self._late_s:
-                raise HostError(self.host, str(answer["refused"]))  # asked again: it may be about to start
+                raise errors.HostError(
+                    self.host, str(answer["refused"])
+                )  # asked again: it may be about to start
             self._finish(self._refused or HostLost(self.host, str(answer["refused"]), forgotten=True))
             return
         _demand(validate_answer(answer))

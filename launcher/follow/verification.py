@@ -97,12 +97,6 @@ def has_world(expected: ExpectedRank, reported: Mapping[str, Any]) -> bool:
     return "world_rank" in reported or (expected.world_size == 1 and "world_size" in reported)
 
 
-def has_device(expected: ExpectedRank, reported: Mapping[str, Any]) -> bool:
-    """Return whether a rank has reported world, rank and device; without a GPU that is the CPU."""
-    blind = expected.slot.gpu_uuid is None and reported.get("visible") == ""
-    return has_world(expected, reported) and ("device" in reported or blind)
-
-
 class Verifier:
     """Collects what ranks report; says once that all is as planned, or at once what is not."""
 
@@ -153,7 +147,10 @@ class Verifier:
             return
         if self.devices_verified and "placed" not in self._notified:
             self._notified.add("placed")
-            yield self._placed_words()
+            size = self._plan.world_size
+            gpus = sum(expected.slot.gpu_uuid is not None for expected in self._expected.values())
+            where = "each on its own GPU" if gpus == size else "on the CPU" if not gpus else f"{gpus} on GPUs"
+            yield f"{count_noun(size, 'rank')} as planned: world size {size}, {where}"
         if self.precision_verified and "precise" not in self._notified:
             self._notified.add("precise")
             yield f"mixed precision {self._plan.precision.mixed_precision} in every rank, as planned"
@@ -172,13 +169,8 @@ class Verifier:
             self._unheard.discard(expected.rank)
         if has_world(expected, reported):
             self._without_world.discard(expected.rank)
-        if has_device(expected, reported):
+        blind = expected.slot.gpu_uuid is None and reported.get("visible") == ""
+        if has_world(expected, reported) and ("device" in reported or blind):
             self._without_place.discard(expected.rank)
         if "mixed_precision" in reported:
             self._without_precision.discard(expected.rank)
-
-    def _placed_words(self) -> str:
-        size = self._plan.world_size
-        gpus = sum(expected.slot.gpu_uuid is not None for expected in self._expected.values())
-        where = "each on its own GPU" if gpus == size else "on the CPU" if not gpus else f"{gpus} on GPUs"
-        return f"{count_noun(size, 'rank')} as planned: world size {size}, {where}"

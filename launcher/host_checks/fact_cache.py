@@ -54,7 +54,10 @@ class FactCache:
                 if kept is not None:
                     write_below(self._directory, name, lay_out_json(encode(kept), depth=1) + "\n")
                     del self._loaded[name]
-            _remove_old(self._directory, now - _KEPT_S)
+            for path in self._directory.glob("*.json"):
+                with suppress(OSError):
+                    if path.lstat().st_mtime < (now - _KEPT_S):
+                        path.unlink()
         except (OSError, GpulaunchError) as error:
             reason = f"{self._directory}: {error.strerror}" if isinstance(error, OSError) else error
             self.problem = f"facts are not kept for the next time: {reason}"
@@ -70,10 +73,3 @@ def _load(path: Path) -> EarlierFacts | None:
         return decode(EarlierFacts, loads(read_own_file(path, _LARGEST)))
     except (OSError, ValueError, GpulaunchError):
         return None
-
-
-def _remove_old(directory: Path, before_unix: float) -> None:
-    for path in directory.glob("*.json"):
-        with suppress(OSError):
-            if path.lstat().st_mtime < before_unix:
-                path.unlink()

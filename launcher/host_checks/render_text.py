@@ -184,7 +184,8 @@ def _fit(quiet: list[StyledLine], folded: tuple[FindingGroup, ...], rows: int) -
         quiet = quiet[:_QUIET_SHOWN]
         if quiet_left:
             quiet.append(f"and {quiet_left} more kinds of hosts without findings (-v shows them)")
-        shown, more = _one_for_each_code(folded), ()
+        groups = group_alike(((item.ignored, item.severity, item.codes), item) for item in folded)
+        shown, more = tuple(map(_joined, groups.values())), ()
         lines = [[*_finding_lines(item, fold_hosts)] for item in shown]
     yield from quiet
     rows -= sum(map(_rows, quiet)) + len(more) + 1
@@ -202,12 +203,6 @@ def _rows(line: StyledLine) -> int:
     """Return how many rows of a terminal a line takes."""
     text = line if isinstance(line, str) else "".join(part for _, part in line)
     return max(1, -(-len(text) // _COLUMNS))
-
-
-def _one_for_each_code(folded: Iterable[FindingGroup]) -> tuple[FindingGroup, ...]:
-    """Join the groups of a code and verdict, whatever they say: the first stands for all."""
-    groups = group_alike(((item.ignored, item.severity, item.codes), item) for item in folded)
-    return tuple(map(_joined, groups.values()))
 
 
 def _joined(group: Sequence[FindingGroup]) -> FindingGroup:

@@ -4,30 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from launcher.config.inventory import HostEntry
+from launcher.engines import base
 from launcher.engines.accelerate_config import find_deepspeed_file
-from launcher.engines.base import (
-    RENDEZVOUS_TIMEOUT_S,
-    RUN_DIR,
-    SELECTABLE,
-    NodeSetup,
-    World,
-    build_environment,
-    load_engine,
-    opens_port,
-    render_expected,
-)
 from launcher.engines.choice import choose_engine
 from launcher.engines.environment import OWNED_ENV, UNSET
 from launcher.errors import LaunchRefused
+from launcher.planning import main_address_and_port
 from launcher.planning.accelerate_default_config import describe_effect_on_cpu, take_default_config
-from launcher.planning.main_address_and_port import (
-    Host,
-    MainPort,
-    choose_interface,
-    choose_main_address,
-    choose_main_port,
-    choose_port_of_one_rank,
-)
 from launcher.planning.plan import Change, NodePlan, Plan, ScriptFile
 from preflight.checks.finding import Finding
 from preflight.decide.decision import Decision, DecisionReason, NodeRanks
@@ -52,13 +35,13 @@ class LaunchDecisions:
     engine: str
     ranks: dict[str, NodeRanks]
     precision: Decision
-    world: World
+    world: base.World
     changes: tuple[Change, ...]
     reasons: tuple[DecisionReason, ...]
 
 
 def decide_launch(
-    hosts: Sequence[Host],
+    hosts: Sequence[main_address_and_port.Host],
     job: Job,
     *,
     run_id: str,
@@ -88,9 +71,9 @@ def decide_launch(
         )
     edit = align_args(job, decision.mixed_precision, script)
     size = sum(len(node.slots) for node in ranks.values())
-    address, why_address = choose_main_address(hosts)
+    address, why_address = main_address_and_port.choose_main_address(hosts)
     port = _choose_port(hosts[0][1], job, engine, size, avoid_ports)
-    world = World(
+    world = base.World(
         run_id=run_id,
         nodes=len(hosts),
         size=size,
@@ -100,7 +83,7 @@ def decide_launch(
         fp8_backend=choose_fp8_backend(facts for _, facts in hosts)
         if decision.mixed_precision == "fp8"
         else "",
-        rendezvous_timeout_s=job.command.rendezvous_timeout or RENDEZVOUS_TIMEOUT_S,
+        rendezvous_timeout_s=job.command.rendezvous_timeout or base.RENDEZVOUS_TIMEOUT_S,
         engine_requested=original.engine is not None and not job.command.launched_by,
     )
     job, local_rank = _local_rank(job, script)
@@ -119,15 +102,17 @@ def decide_launch(
     return LaunchDecisions(replace(job, args=edit.args), engine, ranks, decision, world, changes, because)
 
 
-def _choose_port(facts: HostFacts, job: Job, engine: str, size: int, avoid: frozenset[int]) -> MainPort:
-    needed = opens_port(engine, size)
-    if needed and size == 1 and engine in SELECTABLE:
-        return choose_port_of_one_rank(facts, job.main_port, avoid=avoid)
-    return choose_main_port(facts, job.main_port, needed=needed, avoid=avoid)
+def _choose_port(
+    facts: HostFacts, job: Job, engine: str, size: int, avoid: frozenset[int]
+) -> main_address_and_port.MainPort:
+    needed = base.opens_port(engine, size)
+    if needed and size == 1 and engine in base.SELECTABLE:
+        return main_address_and_port.choose_port_of_one_rank(facts, job.main_port, avoid=avoid)
+    return main_address_and_port.choose_main_port(facts, job.main_port, needed=needed, avoid=avoid)
 
 
 def build_plan(
-    hosts: Sequence[Host],
+    hosts: Sequence[main_address_and_port.Host],
     job: Job,
     *,
     run_id: str,
@@ -158,13 +143,15 @@ def build_plan(
     )
 
 
-def _nodes(hosts: Sequence[Host], settled: LaunchDecisions, sent: ScriptFile | None) -> tuple[NodePlan, ...]:
-    job, world, engine = settled.job, settled.world, load_engine(settled.engine)
+def _nodes(
+    hosts: Sequence[main_address_and_port.Host], settled: LaunchDecisions, sent: ScriptFile | None
+) -> tuple[NodePlan, ...]:
+    job, world, engine = settled.job, settled.world, base.load_engine(settled.engine)
     nodes: list[NodePlan] = []
     first_rank = 0
     for node_rank, (entry, facts) in enumerate(hosts):
         mine = settled.ranks[facts.host]
-        setup = NodeSetup(
+        setup = base.NodeSetup(
             node_rank=node_rank,
             first_rank=first_rank,
             ranks=mine,
@@ -186,7 +173,7 @@ def _nodes(hosts: Sequence[Host], settled: LaunchDecisions, sent: ScriptFile | N
         if sent:
             files.append((f"script/{sent.name}", sent.text))
         env = {
-            **build_environment(world, setup),
+            **base.build_environment(world, setup),
             **engine.environment(world, setup),
             **_guard_environment(job),
         }
@@ -220,12 +207,12 @@ def _started(job: Job, ranks: NodeRanks) -> NodeRanks:
     return replace(ranks, slots=ranks.slots[:1]) if _once_per_host(job) else ranks
 
 
-def _expected(job: Job, world: World, setup: NodeSetup) -> str:
+def _expected(job: Job, world: base.World, setup: base.NodeSetup) -> str:
     """Return expected.json; of a command, as if it were the one rank of its node."""
     if not _once_per_host(job):
-        return render_expected(world, setup)
+        return base.render_expected(world, setup)
     alone = replace(setup, first_rank=setup.node_rank, ranks=_started(job, setup.ranks))
-    return render_expected(replace(world, size=world.nodes), alone)
+    return base.render_expected(replace(world, size=world.nodes), alone)
 
 
 def _target(job: Job, sent: ScriptFile | None) -> tuple[str, ...]:
@@ -235,13 +222,13 @@ def _target(job: Job, sent: ScriptFile | None) -> tuple[str, ...]:
     if job.command.executable:
         return ("--exec", job.command.executable)
     if sent:
-        return (f"{RUN_DIR}/script/{sent.name}",)
+        return (f"{base.RUN_DIR}/script/{sent.name}",)
     return (f"./{job.script}" if job.script.startswith("-") else job.script,)  # no option
 
 
 def build_own_environment(entry: HostEntry, facts: HostFacts, job: Job, *, nodes: int) -> dict[str, str]:
     """Return what a node's ranks get beside the launcher's own: the interface, and `env:` of both files."""
-    interface = choose_interface(entry, facts) if nodes > 1 else ""
+    interface = main_address_and_port.choose_interface(entry, facts) if nodes > 1 else ""
     # "=": this very name, not every name that starts so
     env = {"NCCL_SOCKET_IFNAME": f"={interface}", "GLOO_SOCKET_IFNAME": interface} if interface else {}
     theirs = {**entry.env, **job.env}
@@ -314,14 +301,14 @@ def _count_changes(job: Job, ranks: dict[str, NodeRanks]) -> Iterator[Change]:
             yield Change(name, str(wanted), f"{have} on {host}", why.replace(f" of {host}", "") or offers)
 
 
-def _port_changes(job: Job, port: MainPort) -> tuple[Change, ...]:
+def _port_changes(job: Job, port: main_address_and_port.MainPort) -> tuple[Change, ...]:
     if not port.reason:
         return ()
     name = job.command.option("main_port", "--port")
     return (Change(name, str(job.main_port), str(port.port), port.reason),)
 
 
-def _env_changes(hosts: Sequence[Host], job: Job) -> tuple[Change, ...]:
+def _env_changes(hosts: Sequence[main_address_and_port.Host], job: Job) -> tuple[Change, ...]:
     dropped: dict[str, str] = {}
     for entry, _ in hosts:
         dropped |= {name: value for name, value in {**entry.env, **job.env}.items() if name in OWNED_ENV}

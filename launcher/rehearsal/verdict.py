@@ -71,18 +71,14 @@ def evaluate_rehearsal(
 ) -> RehearsalVerdict:
     """Judge a rehearsal; `scratch` says what became of its files, `gpu_use` the use of GPUs in percent."""
     ranks, found = tuple(_ranks(outcome, gpu_use or {})), outcome.cause.diagnosis
+    ok = outcome.verdict == "finished" and outcome.exit_code == 0
+    text = "every rank took its steps and ended" if ok else f"{outcome.verdict}: {outcome.why}"
     return RehearsalVerdict(
         ranks=ranks,
-        overall=(_finished(outcome), _world(outcome), *scratch),
+        overall=(Proof("end", ok, text), _world(outcome), *scratch),
         estimate=_estimate(ranks),
         out_of_memory=found is not None and found.verdict == "cuda-oom",
     )
-
-
-def _finished(outcome: Outcome) -> Proof:
-    ok = outcome.verdict == "finished" and outcome.exit_code == 0
-    text = "every rank took its steps and ended" if ok else f"{outcome.verdict}: {outcome.why}"
-    return Proof("end", ok, text)
 
 
 def _world(outcome: Outcome) -> Proof:

@@ -10,16 +10,9 @@ from launcher.follow.outcome import Outcome
 from launcher.host_checks.result import PreflightResult
 from launcher.launch.launch import CheckedLaunch, preflight_hosts
 from launcher.launch.request import LaunchRequest
+from launcher.restart import replacement
 from launcher.restart.decision import RunFailure
 from launcher.restart.new_kernel_entries import refine_with_host
-from launcher.restart.replacement import (
-    HostAssignment,
-    HostFault,
-    exclude_faulty,
-    list_host_faults,
-    rank_counts_after,
-    replace_host,
-)
 from launcher.runs.stop import stop_run
 from preflight.facts.host import HostFacts, KernelLog
 from preflight.frozen import dataclass
@@ -42,7 +35,7 @@ class HostSet:
     `back` are hosts that were lost and answer again.
     """
 
-    assignment: HostAssignment
+    assignment: replacement.HostAssignment
     result: PreflightResult | None
     facts: Mapping[str, HostFacts]
     back: frozenset[str] = frozenset()
@@ -53,13 +46,13 @@ def select_hosts(launch: LaunchRequest, outcome: Outcome, reason: RunFailure, ch
     launch.connections.close()  # what was kept is as old as the run
     lost = [entry for entry in launch.entries if entry.name in outcome.cleanup.lost]
     back = tuple(_ended(launch, outcome.plan.run_id, lost))
-    lineup = HostAssignment(launch.entries, (*choice.spares, *back))
+    lineup = replacement.HostAssignment(launch.entries, (*choice.spares, *back))
     if not choice.exclude:
         return _settle(launch, replace(lineup, spares=()), choice, (), back)
     for host, why in outcome.cleanup.lost.items():
-        lineup = replace_host(lineup, host, f"it was lost ({why})")
+        lineup = replacement.replace_host(lineup, host, f"it was lost ({why})")
     for host in outcome.cleanup.remaining_pids:
-        lineup = replace_host(lineup, host, "processes of the last start on it cannot be ended")
+        lineup = replacement.replace_host(lineup, host, "processes of the last start on it cannot be ended")
     return _settle(launch, lineup, choice, _condemned(outcome, reason), back)
 
 
@@ -94,9 +87,9 @@ def _ended(launch: LaunchRequest, run_id: str, lost: Sequence[HostEntry]) -> Ite
 
 def _settle(
     launch: LaunchRequest,
-    lineup: HostAssignment,
+    lineup: replacement.HostAssignment,
     choice: SparePolicy,
-    condemned: Sequence[HostFault],
+    condemned: Sequence[replacement.HostFault],
     back: Sequence[HostEntry],
 ) -> HostSet:
     """Preflight until nothing more is to be left out."""
@@ -110,13 +103,15 @@ def _settle(
             try:
                 choice.prepare_spare(new)
             except GpulaunchError as error:
-                lineup = replace_host(lineup, new.name, error.message)
+                lineup = replacement.replace_host(lineup, new.name, error.message)
             continue
         result = preflight_hosts(
-            replace(launch, entries=lineup.entries, job=rank_counts_after(launch.job, lineup))
+            replace(launch, entries=lineup.entries, job=replacement.rank_counts_after(launch.job, lineup))
         )
         facts |= result.facts
-        better = exclude_faulty(lineup, result, launch.job, condemned) if choice.exclude else lineup
+        better = (
+            replacement.exclude_faulty(lineup, result, launch.job, condemned) if choice.exclude else lineup
+        )
         condemned = ()
         if better == lineup:
             return HostSet(lineup, result, facts, names)
@@ -124,10 +119,10 @@ def _settle(
     return HostSet(lineup, None, facts, names)
 
 
-def _condemned(outcome: Outcome, reason: RunFailure) -> tuple[HostFault, ...]:
+def _condemned(outcome: Outcome, reason: RunFailure) -> tuple[replacement.HostFault, ...]:
     """Return the GPU that a rank's own log says has failed: a contained fault shows nowhere else."""
     return tuple(
-        HostFault(node.host, f"gpu{slot.gpu_index}: {reason.description}", (slot.gpu_uuid,))
+        replacement.HostFault(node.host, f"gpu{slot.gpu_index}: {reason.description}", (slot.gpu_uuid,))
         for rank, node, slot in outcome.plan.slots
         if rank == reason.rank and slot.gpu_uuid and slot.gpu_index is not None
     )
@@ -135,22 +130,22 @@ def _condemned(outcome: Outcome, reason: RunFailure) -> tuple[HostFault, ...]:
 
 def check_with_spares(
     launch: LaunchRequest, spares: tuple[HostEntry, ...], on_result: Callable[[PreflightResult], None]
-) -> tuple[CheckedLaunch, HostAssignment]:
+) -> tuple[CheckedLaunch, replacement.HostAssignment]:
     """Preflight until nothing more is to be replaced. Raises the HostError of a host that has no spare.
 
     What all hosts have in common condemns none of them: a script that no host has, say.
     """
-    lineup = HostAssignment(launch.entries, spares)
+    lineup = replacement.HostAssignment(launch.entries, spares)
     job = launch.job
     while True:
         result = preflight_hosts(launch)
         on_result(result)
-        found = list_host_faults(lineup, result)
+        found = replacement.list_host_faults(lineup, result)
         if not found or not lineup.spares or len(found) == len(lineup.entries) > 1:
             break
         for fault in found:
-            lineup = replace_host(lineup, fault.host, fault.why) if lineup.spares else lineup
-        launch = replace(launch, entries=lineup.entries, job=rank_counts_after(job, lineup))
+            lineup = replacement.replace_host(lineup, fault.host, fault.why) if lineup.spares else lineup
+        launch = replace(launch, entries=lineup.entries, job=replacement.rank_counts_after(job, lineup))
     for error in result.errors.values():
         raise error
     return CheckedLaunch(launch, result, result.script), lineup

@@ -3,15 +3,8 @@
 import shlex
 from typing import NoReturn
 
+from launcher import errors
 from launcher.config.via_options import Via, fill_places
-from launcher.errors import (
-    CommandMissing,
-    ContainerNotRunning,
-    ContainersRefused,
-    ContainerStopped,
-    HostError,
-    PrefixFailed,
-)
 from launcher.text import name_first, sanitize, tail_lines
 from launcher.transports.base import CommandResult, Connection
 from launcher.transports.prefix import Prefix
@@ -61,7 +54,7 @@ class Runtime:
         lines = [_STATE_LINE.fullmatch(line.strip()) for line in sanitize(done.stdout).splitlines()]
         found = next((line for line in reversed(lines) if line), None)
         if found is None:
-            raise PrefixFailed(
+            raise errors.PrefixFailed(
                 self.host, f"{self._shown} said nothing of {name}'s state: {tail_lines(done.stdout, 2)}"
             )
         container, status, code, out_of_memory = found.groups()
@@ -69,7 +62,9 @@ class Runtime:
             return container
         raise self._not_running(name, status, int(code), out_of_memory=out_of_memory == "true")
 
-    def _not_running(self, name: str, status: str, code: int, *, out_of_memory: bool) -> ContainerNotRunning:
+    def _not_running(
+        self, name: str, status: str, code: int, *, out_of_memory: bool
+    ) -> errors.ContainerNotRunning:
         how = status
         if status in ("exited", "stopped"):
             how = f"exited with status {code}"
@@ -77,7 +72,7 @@ class Runtime:
             how += ", out of memory" if out_of_memory else ""
         verb = "unpause" if status == "paused" else "start"
         fix = f"on {self.host}: {self._shown} {verb} {name}"
-        kind = ContainerStopped if status in _ENDED else ContainerNotRunning
+        kind = errors.ContainerStopped if status in _ENDED else errors.ContainerNotRunning
         return kind(self.host, f"container {name} is not running: {how}", fix)
 
     def _only_one(self) -> str:
@@ -90,12 +85,12 @@ class Runtime:
         shown = name_first(names, _SHOWN_NAMES)
         what = f"{len(names)} containers run: {shown}" if names else "no container runs"
         fix = f"name it: via: {{{self.via.kind}: NAME}}" if names else f"{self._shown} ps -a lists them all"
-        raise ContainerNotRunning(self.host, what, fix)
+        raise errors.ContainerNotRunning(self.host, what, fix)
 
     def _ask(self, *words: str) -> CommandResult:
         try:
             return self.base.run((*self.words, *words), timeout_s=_ASK_S, max_output=4 << 20)
-        except HostError as failure:
+        except errors.HostError as failure:
             raise type(failure)(self.host, f"{self._shown}: {failure.detail}", failure.fix) from None
 
     def _refuse(self, done: CommandResult, name: str) -> NoReturn:
@@ -105,25 +100,25 @@ class Runtime:
             raise self._absent(name)
         if any(each in words for each in _NO_RIGHTS):
             fix = "ask for the group `docker`, or write `sudo: true` where sudo needs no password"
-            raise ContainersRefused(self.host, f"{self._shown} is not permitted: {said}", fix)
+            raise errors.ContainersRefused(self.host, f"{self._shown} is not permitted: {said}", fix)
         if any(each in words for each in _NO_DAEMON):
             fix = f"is its service up? On {self.host}: systemctl status {self.via.kind}"
-            raise ContainersRefused(self.host, f"{self._shown} has no service to talk to: {said}", fix)
+            raise errors.ContainersRefused(self.host, f"{self._shown} has no service to talk to: {said}", fix)
         if done.exit_status == _NOT_FOUND:
             fix = f"install {self.words[0]}, or add it to the PATH of a shell that ssh starts"
             if self.words[0] != self.via.kind:
                 fix += f"; without `sudo: true` {self.via.kind} is started as the user of ssh"
-            raise CommandMissing(self.host, f"{self.words[0]} cannot be started: {said}", fix)
+            raise errors.CommandMissing(self.host, f"{self.words[0]} cannot be started: {said}", fix)
         what = f"{self._shown} ended with status {done.exit_status}: {said}"
-        raise PrefixFailed(self.host, what, f"`{self._shown} ps` has to work on {self.host}")
+        raise errors.PrefixFailed(self.host, what, f"`{self._shown} ps` has to work on {self.host}")
 
-    def _absent(self, name: str) -> ContainerNotRunning:
+    def _absent(self, name: str) -> errors.ContainerNotRunning:
         done = self._ask("ps", "--format", _NAMES)
         names = name_first(_names(done), _SHOWN_NAMES) if done.exit_status == 0 else ""
         fix = f"running now: {names}" if names else f"{self._shown} ps -a lists all of them"
         if self.via.kind == "podman":
             fix += "; podman shows to each user that user's own"
-        return ContainerStopped(self.host, f"there is no container {name}", fix)
+        return errors.ContainerStopped(self.host, f"there is no container {name}", fix)
 
     @property
     def _shown(self) -> str:

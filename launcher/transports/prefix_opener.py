@@ -2,15 +2,8 @@
 
 from collections.abc import Callable
 
+from launcher import errors
 from launcher.config.via_options import COMMAND
-from launcher.errors import (
-    CommandMissing,
-    ContainersRefused,
-    ContainerStopped,
-    HostError,
-    PrefixFailed,
-    ProgramNotStarted,
-)
 from launcher.transports.base import Connection, Endpoint, OpenOptions
 from launcher.transports.command_consent import find_consent
 from launcher.transports.container import Runtime
@@ -47,10 +40,10 @@ def open_prefix(endpoint: Endpoint, options: OpenOptions, open_base: Open) -> Co
             return PrefixConnection(endpoint.name, base, Runtime(endpoint.name, via, base).prefix())
         connection = PrefixConnection(endpoint.name, base, read_prefix(via, endpoint.address))
         connection.demand_bytes()
-    except ProgramNotStarted as failure:
+    except errors.ProgramNotStarted as failure:
         base.close()
-        raise CommandMissing(endpoint.name, failure.detail) from None
-    except PrefixFailed as failure:
+        raise errors.CommandMissing(endpoint.name, failure.detail) from None
+    except errors.PrefixFailed as failure:
         base.close()
         raise _of_pod(failure) if via.kind == "kubectl" else failure from None
     except BaseException:
@@ -59,14 +52,16 @@ def open_prefix(endpoint: Endpoint, options: OpenOptions, open_base: Open) -> Co
     return connection
 
 
-def _of_pod(failure: PrefixFailed) -> HostError:
+def _of_pod(failure: errors.PrefixFailed) -> errors.HostError:
     """Return what kubectl's words mean. "container not found" comes from slow pods too, and may pass."""
     words = failure.detail.lower()
     if any(each in words for each in _ENDED):
-        return ContainerStopped(failure.host, failure.detail, "`kubectl get pods` lists those that run")
+        return errors.ContainerStopped(
+            failure.host, failure.detail, "`kubectl get pods` lists those that run"
+        )
     if _FORBIDDEN in words:
-        return ContainersRefused(failure.host, failure.detail, "ask for the right to create pods/exec")
+        return errors.ContainersRefused(failure.host, failure.detail, "ask for the right to create pods/exec")
     if any(each in words for each in _NO_CLUSTER):
         fix = "`kubectl get pods` must work where gpulaunch runs it: KUBECONFIG, `context:` of via, a login"
-        return ContainersRefused(failure.host, failure.detail, fix)
+        return errors.ContainersRefused(failure.host, failure.detail, fix)
     return failure

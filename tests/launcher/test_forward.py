@@ -18,6 +18,7 @@ from unittest.mock import Mock
 import click
 import pytest
 
+from launcher.commands import _run_options
 from launcher.commands import forward as forward_command
 from launcher.commands._answer import Answer
 from launcher.commands._run_options import choose_nodes
@@ -289,7 +290,7 @@ def test_a_port_in_the_place_of_the_run_is_told_where_it_goes(monkeypatch: pytes
     def no_run(*_: object) -> None:
         raise BadInput("no run called so", "gpulaunch ps")
 
-    monkeypatch.setattr(forward_command, "open_named_run", no_run)
+    monkeypatch.setattr(_run_options, "open_named_run", no_run)
     for run, told in (("6006", True), ("9000:6006", True), ("train", False)):
         with pytest.raises(BadInput) as caught:
             forward_command.command.main(["--", run], standalone_mode=False)

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from launcher import cli
 from launcher.cleanup.clean import CleanResult, KillResult
 from launcher.cleanup.render import render_result
-from launcher.commands import _remove, _run_options, fetch, logs, prune, ps, rm, stacks, stop
+from launcher.commands import _remove, _run_options, fetch, logs, prune, ps, stacks, stop
 from launcher.config.inventory import HostEntry
 from launcher.errors import ConnectionLost, GpulaunchError
 from launcher.runs.access import RunAccess
@@ -299,9 +299,8 @@ def test_what_hosts_tell_of_runs_steers_nothing(tmp_path: Path, monkeypatch: pyt
     ended = {"state": {"phase": "ended", "exit": {"ranks": {f"0{HOSTILE}": HOSTILE}}}}
     for module in (ps, prune):
         monkeypatch.setattr(module, "search_all", lambda *_, **__: found)
-    monkeypatch.setattr(rm, "find_run", lambda *_, **__: runs()[1])
     for module in (stop, stacks, _run_options):
-        monkeypatch.setattr(module, "find_run", lambda *_, **__: run)
+        monkeypatch.setattr(module, "find_run", lambda *_, prefer="", **__: runs()[prefer == "exact"])
     for module in (stop, stacks, _run_options):
         monkeypatch.setattr(module, "open_run", lambda *_, **__: to)
     monkeypatch.setattr(_remove, "remove_run", lambda *_: [*errors().values()])

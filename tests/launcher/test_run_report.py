@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from launcher.cli import run_command_line
-from launcher.commands import attach, prune, rm, stacks
+from launcher.commands import _run_options, attach, prune, rm, stacks
 from launcher.errors import AgentCrashed, ConnectionTimedOut
 from launcher.report.outcome import encode_outcome, render_outcome
 from launcher.report.outcome_printer import print_outcome
@@ -140,9 +140,9 @@ def test_a_client_that_detaches_says_so_in_its_document(
 ) -> None:
     found = SimpleNamespace(is_over=False, is_live=True, slurm_job="")
     to = SimpleNamespace(demand=lambda: None, plan=plan(CPU))
-    monkeypatch.setattr(attach, "open_named_run", lambda *_, **__: (None, found, to))
+    monkeypatch.setattr(_run_options, "open_named_run", lambda *_, **__: (None, found, to))
     for name in ("list_access_words", "describe_renamed_hosts"):
-        monkeypatch.setattr(attach, name, lambda *_: ())
+        monkeypatch.setattr(_run_options, name, lambda *_: ())
     monkeypatch.setattr(attach, "follow_starts", lambda *_: None)
     assert run_command_line(["attach", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
@@ -175,7 +175,7 @@ def test_commands_in_the_fixes_of_a_removal_reach_the_hosts(
     Path("key").touch(0o600)
     silent = {"b": AgentCrashed("b", "it ended")}
     old = SimpleNamespace(run_id="t-1", status="failed", unheard=silent, nodes=(), is_over=False)
-    monkeypatch.setattr(rm, "find_run", lambda *_, **__: old)
+    monkeypatch.setattr(_run_options, "find_run", lambda *_, **__: old)
     monkeypatch.setattr(rm, "run_line", lambda *_: "")
     monkeypatch.setattr(
         prune, "search_all", lambda *_, **__: SimpleNamespace(errors=silent, other_hosts={}, runs=())

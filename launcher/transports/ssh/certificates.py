@@ -3,13 +3,7 @@
 import base64
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    PublicFormat,
-    SSHCertificate,
-    SSHCertificateType,
-    load_ssh_public_identity,
-)
+from cryptography.hazmat.primitives import serialization
 
 from launcher.text import one_line
 from launcher.transports.ssh.known_hosts import fingerprint
@@ -35,10 +29,12 @@ def check_host_certificate(certificate: bytes, kind: str, name: str, now_s: floa
     """Return who signed a certificate of `kind` for `name`; None where it cannot be read at all."""
     line = kind.encode() + b" " + base64.b64encode(certificate)
     try:
-        loaded = load_ssh_public_identity(line)
-        if not isinstance(loaded, SSHCertificate):
+        loaded = serialization.load_ssh_public_identity(line)
+        if not isinstance(loaded, serialization.SSHCertificate):
             return None
-        public = loaded.signature_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+        public = loaded.signature_key().public_bytes(
+            serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+        )
     except (ValueError, TypeError, UnsupportedAlgorithm):
         return None
     return CertificateCheck(_blob(public), _problem(loaded, name, now_s))
@@ -47,20 +43,22 @@ def check_host_certificate(certificate: bytes, kind: str, name: str, now_s: floa
 def parse_certified_key(text: bytes) -> bytes:
     """Return the public key that a certificate file certifies. Raises ValueError where it is none."""
     try:
-        loaded = load_ssh_public_identity(text)
+        loaded = serialization.load_ssh_public_identity(text)
     except UnsupportedAlgorithm as failure:
         raise ValueError(str(failure)) from None
-    if not isinstance(loaded, SSHCertificate):
+    if not isinstance(loaded, serialization.SSHCertificate):
         raise ValueError("a key without a certificate")  # noqa: TRY004 - a file's content, not a type of ours
-    return _blob(loaded.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH))
+    return _blob(
+        loaded.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    )
 
 
 def _blob(line: bytes) -> bytes:
     return base64.b64decode(line.split()[1])
 
 
-def _problem(certificate: SSHCertificate, name: str, now_s: float) -> str:
-    if certificate.type != SSHCertificateType.HOST:
+def _problem(certificate: serialization.SSHCertificate, name: str, now_s: float) -> str:
+    if certificate.type != serialization.SSHCertificateType.HOST:
         return "it is a user's, not a host's"
     signed_with = getattr(certificate, "_inner_sig_type", None)  # cryptography has no public name for it
     if not isinstance(signed_with, bytes | memoryview):

@@ -8,24 +8,12 @@ from itertools import count
 from pathlib import Path
 from typing import TypeAlias
 
+from launcher import errors
 from launcher.config.host_names import HOST_RULE, NAMES_OF_FILE, is_host
 from launcher.config.hostfile import read_hostfile
 from launcher.config.inventory import ALL, HostEntry, Inventory, check_entry
 from launcher.config.via_options import COMMAND, Via
 from launcher.config.yaml_tree import hint_nearest
-from launcher.errors import (
-    AuthenticationFailed,
-    BadInput,
-    ConfigError,
-    ConnectionRefused,
-    ConnectionTimedOut,
-    DescriptorsExhausted,
-    HostError,
-    HostKeyChanged,
-    HostKeyUnknown,
-    HostNotContacted,
-    NameNotResolved,
-)
 from launcher.local.descriptors import is_exhausted
 from launcher.local.home import expand_home, shorten_path
 from launcher.local.user import read_login_name
@@ -56,13 +44,14 @@ _OF_ONE_HOST = frozenset({
     "proxyjump", "proxycommand", "userknownhostsfile", "hostkeyalias",
 })  # fmt: skip
 """Keywords by which a name is another host, or is reached otherwise, than its address."""
-_UNFOLLOWED: dict[str, tuple[type[HostError], ...]] = {
+_UNFOLLOWED: dict[str, tuple[type[errors.HostError], ...]] = {
     **dict.fromkeys(
-        ("addressfamily", "bindaddress", "bindinterface"), (HostError, ConnectionRefused, ConnectionTimedOut)
+        ("addressfamily", "bindaddress", "bindinterface"),
+        (errors.HostError, errors.ConnectionRefused, errors.ConnectionTimedOut),
     ),
-    "canonicalizehostname": (NameNotResolved, HostKeyUnknown),
-    "knownhostscommand": (HostKeyUnknown, HostKeyChanged),
-    "pkcs11provider": (AuthenticationFailed,),
+    "canonicalizehostname": (errors.NameNotResolved, errors.HostKeyUnknown),
+    "knownhostscommand": (errors.HostKeyUnknown, errors.HostKeyChanged),
+    "pkcs11provider": (errors.AuthenticationFailed,),
 }
 """Keywords by which ssh may reach a host, or know its key, where gpulaunch ends with one of these errors."""
 _UNSET = ("any", "no", "none")
@@ -81,35 +70,37 @@ def build_opener(
         try:
             endpoint = build_endpoint(entry, inventory, ssh_config)
             return open_endpoint(endpoint, options)
-        except HostError as error:
+        except errors.HostError as error:
             address = "" if endpoint is None else endpoint.address
             if is_job_id(address) and not entry.in_inventory:
                 error.fix = f"{address} is the id of a Slurm job: gpulaunch ps {address} lists its runs"
-            name = _unlisted_name(entry, inventory, error) if isinstance(error, NameNotResolved) else ""
+            name = (
+                _unlisted_name(entry, inventory, error) if isinstance(error, errors.NameNotResolved) else ""
+            )
             if name and next(unresolved) < _MOST_GUESSES:
                 error.fix = _name_fix(name, inventory, ssh_config) or error.fix
             error.fix = "; ".join(filter(None, (error.fix, _name_unfollowed(endpoint, error))))
             raise
-        except BadInput as error:  # about this host alone
+        except errors.BadInput as error:  # about this host alone
             name = shlex.quote(entry.alias or entry.name)
             fix = error.fix or f"correct it; ssh -G {name} shows what ssh_config says"
-            raise HostError(entry.name, error.message, fix) from None
+            raise errors.HostError(entry.name, error.message, fix) from None
         except (OSError, RuntimeError) as error:
             if not is_exhausted(error):
                 raise
-            raise DescriptorsExhausted(entry.name) from None
+            raise errors.DescriptorsExhausted(entry.name) from None
 
     return opener
 
 
-def _name_unfollowed(endpoint: Endpoint | None, error: HostError) -> str:
+def _name_unfollowed(endpoint: Endpoint | None, error: errors.HostError) -> str:
     """Return which keywords of ssh_config that bear on an error are not followed; "" for none."""
     lines = () if endpoint is None else endpoint.unfollowed
     found = ", ".join(f"{key} ({place})" for key, place in lines if type(error) in _UNFOLLOWED[key])
     return f"gpulaunch does not follow {found} of ssh_config" if found else ""
 
 
-def _unlisted_name(entry: HostEntry, inventory: Inventory, error: NameNotResolved) -> str:
+def _unlisted_name(entry: HostEntry, inventory: Inventory, error: errors.NameNotResolved) -> str:
     """Return the name that was not found, where hosts.yaml does not list it: a jump host's or the host's."""
     if error.detail.startswith(_JUMP):  # of hosts.yaml or of ssh_config
         entry = inventory.lookup(error.detail.removeprefix(_JUMP).partition(": ")[0].removeprefix("ssh://"))
@@ -120,7 +111,7 @@ def _lists_hosts(name: str) -> bool:
     """Return whether there is a file of this name that lists hosts, unlike a log or a script."""
     try:
         return Path(name).is_file() and all(is_host(one.host.split("@")[-1]) for one in read_hostfile(name))
-    except BadInput:
+    except errors.BadInput:
         return False
 
 
@@ -154,10 +145,12 @@ def _behind(entry: HostEntry, via: Via, inventory: Inventory, ssh_config: Path |
     """Return the endpoint of a host that `via:` reaches, with the endpoint of where its command runs."""
     if via.kind == COMMAND and not via.words:
         fix = "type it where that hosts.yaml is, or name it with -i"
-        raise HostNotContacted(entry.name, "it is reached by a command that only a hosts.yaml holds", fix)
+        raise errors.HostNotContacted(
+            entry.name, "it is reached by a command that only a hosts.yaml holds", fix
+        )
     problem = check_entry(entry)
     if problem:
-        raise ConfigError(problem)
+        raise errors.ConfigError(problem)
     here = entry.is_on_this_machine or not (via.is_on_host or entry.address)
     bare = replace(entry, via=None)
     base = Endpoint(entry.name, "local", "") if here else _endpoint(bare, inventory, ssh_config, ())
@@ -177,7 +170,7 @@ def _endpoint(
 ) -> Endpoint:
     problem = check_entry(entry)
     if problem:  # before ssh_config is read: its Match exec gives the name to a shell
-        raise ConfigError(problem)
+        raise errors.ConfigError(problem)
     alias = entry.alias or entry.name
     values = find_directives(ssh_config, alias, entry.user)
     port = entry.port or _number(values, "port", 22, 65535)
@@ -186,7 +179,7 @@ def _endpoint(
     address = entry.address or Tokens(alias, alias, str(port), user).expand_text(host) or alias
     if not is_host(address):
         where = values["hostname"][0].where
-        raise ConfigError(f'{where}: hostname: "{address}" is not a host: expected {HOST_RULE}')
+        raise errors.ConfigError(f'{where}: hostname: "{address}" is not a host: expected {HOST_RULE}')
     tokens = Tokens(alias, address, str(port), user, _text(values, "hostkeyalias"))
     jump = entry.jump or _jump(values, tokens)
     agent = _paths(values, "identityagent", tokens)
@@ -239,7 +232,7 @@ def _new_host_keys(values: _Values) -> NewHostKeys:
     word = lines[0].text.lower() if lines else "ask"
     if word not in _STRICT:
         where = lines[0].where if lines else ""
-        raise ConfigError(
+        raise errors.ConfigError(
             f"{where}: stricthostkeychecking: expected yes, ask, accept-new or no, got {word!r}"
         )
     return _STRICT[word]
@@ -256,13 +249,13 @@ def _hops(
     if not jump or jump[0].lower() == "none":
         return ()
     if len(behind) > _DEEPEST_JUMP:
-        raise ConfigError(f"{entry.name}: its jump hosts go round in a circle: {' -> '.join(behind)}")
+        raise errors.ConfigError(f"{entry.name}: its jump hosts go round in a circle: {' -> '.join(behind)}")
     hops: list[Endpoint] = []
     for word in jump:
         try:
             hop_entry = inventory.lookup(word.removeprefix("ssh://"))
-        except BadInput as failure:
-            raise ConfigError(f"{entry.name}: jump host {word!r}: {failure.message}") from None
+        except errors.BadInput as failure:
+            raise errors.ConfigError(f"{entry.name}: jump host {word!r}: {failure.message}") from None
         if hop_entry.name in behind:
             continue  # `Host * / ProxyJump bastion` names the bastion for itself too; ssh passes over that
         hops.append(_endpoint(hop_entry, inventory, ssh_config, behind))
@@ -317,7 +310,9 @@ def _number(values: _Values, key: str, default: int, largest: int) -> int:
         return default
     text = lines[0].text
     if not text.isdecimal() or len(text) > _MOST_DIGITS or not 0 < int(text) <= largest:
-        raise ConfigError(f"{lines[0].where}: {key}: expected a number from 1 to {largest}, got {text!r}")
+        raise errors.ConfigError(
+            f"{lines[0].where}: {key}: expected a number from 1 to {largest}, got {text!r}"
+        )
     return int(text)
 
 
@@ -328,7 +323,7 @@ def _connect_timeout_s(values: _Values, default: float) -> float:
         return default
     found = parse_seconds(lines[0].text)
     if found is None or not 0 < found <= _LONGEST_CONNECT_TIMEOUT_S:
-        raise ConfigError(
+        raise errors.ConfigError(
             f"{lines[0].where}: connecttimeout: expected a time such as 20 or 1m, "
             f"from 1 to {_LONGEST_CONNECT_TIMEOUT_S} seconds, got {lines[0].text!r}"
         )

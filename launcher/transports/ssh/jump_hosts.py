@@ -7,14 +7,7 @@ from typing import TypeAlias
 
 import paramiko
 
-from launcher.errors import (
-    ConnectionLost,
-    ConnectionRefused,
-    ConnectionTimedOut,
-    DescriptorsExhausted,
-    HostError,
-    NameNotResolved,
-)
+from launcher import errors
 from launcher.local.descriptors import is_exhausted
 from launcher.local.fanout_places import release_place
 from launcher.transports.base import Endpoint
@@ -56,19 +49,19 @@ class SharedJumps:
         with release_place():
             shared.ready.wait()
         if shared.wire is None:
-            raise shared.failure or ConnectionLost(hop.name, "the connection ended")
+            raise shared.failure or errors.ConnectionLost(hop.name, "the connection ended")
         return shared.wire, lambda: self._leave(hop, shared)
 
     def _fill(self, hop: Endpoint, shared: "_Shared", opener: Callable[[], Opened]) -> None:
         try:
             shared.wire, shared.release = opener()
-        except HostError as failure:
+        except errors.HostError as failure:
             shared.failure = failure
             shared.failed_until = time.monotonic() + _FAILURE_KEPT_S
             raise
         except OSError as failure:
             if is_exhausted(failure):
-                shared.failure = DescriptorsExhausted(hop.name)
+                shared.failure = errors.DescriptorsExhausted(hop.name)
             raise
         finally:
             if shared.wire is None and time.monotonic() > shared.failed_until:
@@ -95,7 +88,7 @@ class _Shared:
         self.ready = threading.Event()
         self.users = 0
         self.wire: SshTransport | None = None
-        self.failure: HostError | None = None
+        self.failure: errors.HostError | None = None
         self.failed_until = 0.0  # by the monotonic clock: for others of the same fan-out
         self.release: Callable[[], None] = do_nothing
 
@@ -111,29 +104,29 @@ def open_through(via: SshTransport, hop: Endpoint, endpoint: Endpoint) -> parami
         where = f"{endpoint.address} port {endpoint.port} from jump host {hop.name}"
         if "timeout" in str(failure).lower():
             message = f"no answer from {where} within {endpoint.connect_timeout_s:g} s"
-            raise ConnectionTimedOut(endpoint.name, message, _NO_ANSWER) from None
+            raise errors.ConnectionTimedOut(endpoint.name, message, _NO_ANSWER) from None
         if isinstance(failure, paramiko.ChannelException) and failure.code == _PROHIBITED:
             fix = f"ask the administrator of {hop.name} (AllowTcpForwarding, PermitOpen of its sshd)"
             message = f"cannot connect to {where}: its sshd forwards nothing to it"
-            raise HostError(endpoint.name, message, fix) from None
+            raise errors.HostError(endpoint.name, message, fix) from None
         said = via.forward_error() or str(failure) or "connection lost"
         kind, fix = _forward_error(said, hop.name)
         raise kind(endpoint.name, f"cannot connect to {where}: {said}", fix) from None
 
 
-def _forward_error(message: str, hop: str) -> tuple[type[HostError], str]:
+def _forward_error(message: str, hop: str) -> tuple[type[errors.HostError], str]:
     """Choose class and fix by the jump host's words: sshd passes on strerror, gai_strerror or its own."""
     words = message.lower()
     if "refused" in words:
-        return ConnectionRefused, NOT_LISTENING
+        return errors.ConnectionRefused, NOT_LISTENING
     if "timed out" in words:
-        return ConnectionTimedOut, _NO_ANSWER
+        return errors.ConnectionTimedOut, _NO_ANSWER
     if "name or service" in words or "resol" in words:
         fix = f"{hop} looks it up: check the spelling, or set `address:` in hosts.yaml to its IP address"
-        return NameNotResolved, fix
+        return errors.NameNotResolved, fix
     if "no route" in words or "unreachable" in words:
-        return HostError, f"is the host up? If so, check the network of {hop} and its routes"
-    return HostError, ""
+        return errors.HostError, f"is the host up? If so, check the network of {hop} and its routes"
+    return errors.HostError, ""
 
 
 def do_nothing() -> None:

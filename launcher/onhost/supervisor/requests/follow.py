@@ -6,15 +6,7 @@ import select
 import time
 from typing import Any
 
-from ..client_files import (
-    END_S,
-    STOP_GRACE_S,
-    StopRequest,
-    detach_run,
-    kill_supervisor,
-    record_heartbeat,
-    request_stop,
-)
+from .. import client_files
 from ..files import read_json
 from ..inotify import CREATE, DELETE, DELETE_SELF, MODIFY, MOVE_SELF, MOVED_TO, OVERFLOW, Inotify
 from ..next_start import is_kept, read_next
@@ -72,7 +64,7 @@ def serve(run_dir: str, request: dict[str, Any]) -> int:
     """Send the state of the run, then follow it with the options of the request."""
     state = read_state(run_dir)
     if not request.get("viewer"):
-        record_heartbeat(run_dir)
+        client_files.record_heartbeat(run_dir)
     clocks = {"t": time.time(), "m": time.monotonic() if is_on_this_node(state) else None}  # of one boot
     send_header({"state": state, "alive": is_alive(state), "sizes": log_sizes(run_dir), **clocks})
     return FollowSession(run_dir, request).run()
@@ -85,7 +77,9 @@ def follow_started(run_dir: str) -> int:
     if spec.get("slurm_job"):
         from .stop import stop_and_wait
 
-        stop_and_wait(run_dir, {"grace_s": spec.get("grace_s", STOP_GRACE_S), "why": CLIENT_GONE})
+        stop_and_wait(
+            run_dir, {"grace_s": spec.get("grace_s", client_files.STOP_GRACE_S), "why": CLIENT_GONE}
+        )
     return code
 
 
@@ -144,7 +138,7 @@ class FollowSession:
         self._next_alive = now + ALIVE_EVERY_S
         if now > self._kill_at:
             self._kill_at = float("inf")
-            kill_supervisor(self._run_dir, self._state)
+            client_files.kill_supervisor(self._run_dir, self._state)
         stall = describe_stall(self._run_dir, self._state)
         return bytes(encode_frame({"alive": now, "t": time.time(), "stall": stall}))
 
@@ -186,17 +180,19 @@ class FollowSession:
 
     def _obey(self, words: list[bytes]) -> bool:
         if not self._viewer:
-            record_heartbeat(self._run_dir)
+            client_files.record_heartbeat(self._run_dir)
         if words and words[0] == b"detach":
             # A full disk: the detach is not confirmed, and following continues.
             with contextlib.suppress(OSError):
-                detach_run(self._run_dir)
+                client_files.detach_run(self._run_dir)
         if words and words[0] in (b"stop", b"failed", b"hung"):
-            grace_s = float(words[1]) if len(words) > 1 else STOP_GRACE_S
+            grace_s = float(words[1]) if len(words) > 1 else client_files.STOP_GRACE_S
             why = b" ".join(words[2:]).decode("utf-8", "replace") or "asked to stop"
-            request = StopRequest(why, grace_s, stacks=words[0] == b"hung", failed=words[0] != b"stop")
-            request_stop(self._run_dir, request, self._state)
-            due = time.monotonic() + grace_s + KILL_WAIT_S + END_S + STACKS_S * request.stacks
+            request = client_files.StopRequest(
+                why, grace_s, stacks=words[0] == b"hung", failed=words[0] != b"stop"
+            )
+            client_files.request_stop(self._run_dir, request, self._state)
+            due = time.monotonic() + grace_s + KILL_WAIT_S + client_files.END_S + STACKS_S * request.stacks
             self._kill_at = min(self._kill_at, due)
         return bool(words) and words[0] == b"bye"
 
