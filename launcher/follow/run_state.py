@@ -3,13 +3,13 @@
 The first failing rank stops every node; so does a lost host, a rank that is not what was planned, and Ctrl-C.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from launcher.config.disconnect_options import DEFAULT_GRACE_S
 from launcher.follow import events
-from launcher.follow.deep_reports import DeepReports
 from launcher.follow.failures import Failure, explain_oom, find_root_cause
 from launcher.follow.guard_reports import STOP_EXIT, GuardReports, GuardStop
 from launcher.follow.idle_hosts import IdleHosts
@@ -20,6 +20,30 @@ from launcher.onhost.exit_status import describe_exit_code
 from launcher.planning.plan import Plan
 from launcher.rundir.end_state import explain_loss, explain_supervisor_end
 from preflight.frozen import dataclass
+
+_MOST_REPORTS = 64  # of one rank: twice as many as there are steps with their beginnings
+
+
+class DeepReports:
+    """Collects the reports by rank. A host may only report its own ranks."""
+
+    def __init__(self) -> None:
+        self._reports: dict[tuple[str, int], list[Mapping[str, Any]]] = defaultdict(list)
+
+    def add(self, host: str, rank: int, fields: Mapping[str, Any]) -> None:
+        """Take an event "deep"."""
+        reports = self._reports[host, rank]
+        if len(reports) < _MOST_REPORTS:
+            reports.append(fields)
+
+    def group_by_rank(self, hosts: Mapping[int, str]) -> dict[int, tuple[Mapping[str, Any], ...]]:
+        """Return the reports of each rank of the plan, given the host of each."""
+        return {
+            rank: tuple(self._reports[host, rank])
+            for rank, host in hosts.items()
+            if (host, rank) in self._reports
+        }
+
 
 FAILURE_GRACE_S = 3.0  # SIGTERM to SIGKILL for ranks whose peer failed: most hang in a collective
 OOM_WITHIN_S = 5.0

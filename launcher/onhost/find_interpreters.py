@@ -25,26 +25,10 @@ TIMEOUT_S = 20.0
 ON_PATH = ("python3", "python")
 CONDAS = ("miniconda3", "anaconda3", "miniforge3", "mambaforge", "micromamba", "conda", ".conda")
 SEARCH_PATHS = (
-    "~/.venv",
-    "~/venv",
-    "~/env",
-    "~/venvs/*",
-    "~/.venvs/*",
-    "~/envs/*",
-    "~/.virtualenvs/*",
+    *("~/.venv", "~/venv", "~/env", "~/venvs/*", "~/.venvs/*", "~/envs/*", "~/.virtualenvs/*"),
     *("~/%s%s" % (name, below) for name in CONDAS for below in ("", "/envs/*")),
-    "~/.pyenv/versions/*",
-    "/opt/*",
-    "/opt/*/envs/*",
-    "/venv",
-    "/venv/*",
-    "/workspace/*",
-    "~/*/.venv",
-    "~/*/venv",
-    "~/*/env",
-    "/workspace/*/.venv",
-    "/workspace/*/venv",
-    "/usr/local",
+    *("~/.pyenv/versions/*", "/opt/*", "/opt/*/envs/*", "/venv", "/venv/*", "/workspace/*"),
+    *("~/*/.venv", "~/*/venv", "~/*/env", "/workspace/*/.venv", "/workspace/*/venv", "/usr/local"),
 )
 # Run with -I, so that no file of a working directory or of PYTHONPATH runs; it searches for packages where a
 # training finds them.

@@ -9,12 +9,11 @@ import pytest
 import yaml
 
 from launcher.cli import run_command_line
-from launcher.config.expect_edit import set_expectations
 from launcher.config.inventory import HostEntry
 from launcher.config.inventory_reader import load_inventory
 from launcher.deep.best_values import FILE, KEPT, BestValues
 from launcher.deep.measurement import build_run
-from launcher.deep.save_expect import calculate_floors, save_floors
+from launcher.deep.save_expect import calculate_floors, save_floors, set_expectations
 from launcher.deep.targets import DeepOptions, build_deep_job, choose_hosts, settle_gpus
 from launcher.errors import BadInput, HostError
 from launcher.exit_codes import ExitCode

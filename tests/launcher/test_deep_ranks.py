@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from launcher.follow.deep_reports import DeepReports
+from launcher.follow.run_state import DeepReports
 from launcher.rundir.event_schema import validate_event
 from preflight.checks.finding import Finding
 from preflight.checks.runner import check_deep

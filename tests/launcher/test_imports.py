@@ -22,7 +22,7 @@ DOORS = {
     "yaml": (
         "launcher/config/yaml_reader.py",
         "launcher/config/yaml_bounds.py",
-        "launcher/config/expect_edit.py",
+        "launcher/deep/save_expect.py",
         "preflight/script/interpreter/config_files.py",
     ),
     "rich": ("launcher/text.py", "launcher/host_checks/live_table.py", "launcher/top/table.py"),

@@ -9,7 +9,7 @@ from launcher.errors import AgentProtocolError, HostError, NameNotResolved
 from launcher.host_checks.evaluation import evaluate_facts
 from launcher.host_checks.render_text import render_report
 from launcher.remote.agent import GatherResult
-from launcher.transports.ssh.channel import SshStream
+from launcher.transports.ssh.connection import SshStream
 from preflight.job import Job
 
 MANY = 10_000

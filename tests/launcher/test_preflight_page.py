@@ -21,8 +21,7 @@ from launcher.host_checks.result import PreflightResult
 from launcher.remote.agent import GatherResult
 from launcher.report.preflight_page.deep_section import render_deep
 from launcher.report.preflight_page.differences import find_differences
-from launcher.report.preflight_page.findings import build_code_sections, list_anchors
-from launcher.report.preflight_page.fix_commands import split_fix
+from launcher.report.preflight_page.findings import build_code_sections, list_anchors, split_fix
 from launcher.report.preflight_page.gpu_map import build_gpu_rows
 from launcher.report.preflight_page.heat_map import FAMILY_NAMES, build_heat_rows, list_families
 from launcher.report.preflight_page.page import render_preflight_page, render_verdict

@@ -15,11 +15,10 @@ from launcher.follow.events import Interrupted, JobEnds
 from launcher.follow.job_end import PREEMPTED, TIME_LIMIT, JobEnd
 from launcher.follow.run_state import RunState, StopHosts
 from launcher.remote.program_source import build_bootstrap_argv, compress_program, read_program_source
-from launcher.slurm.job_notice import JobNotice, describe_end
 from launcher.slurm.jobs import Allocation
 from launcher.slurm.requeue import exclude_and_requeue, requeue_job
-from launcher.transports.step.connection import StepConnection
-from launcher.transports.step.step import SlurmStep
+from launcher.slurm.srun_step import JobNotice, describe_end
+from launcher.transports.step.step import SlurmStep, StepConnection
 from tests.launcher.run_events import CPU, come_to, ended, host_report, replay, said, stops
 from tests.launcher.run_plans import plan
 

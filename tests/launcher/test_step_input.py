@@ -12,8 +12,7 @@ from launcher.errors import ConnectionLost, PythonNotFound, StepEnded
 from launcher.remote.program_source import build_bootstrap_argv, compress_program, read_program_source
 from launcher.sync.sync import SyncJob, send_tree
 from launcher.sync.tree import read_tree
-from launcher.transports.step.connection import StepConnection
-from launcher.transports.step.step import SlurmStep
+from launcher.transports.step.step import SlurmStep, StepConnection
 from launcher.transports.step.wire import KEPT, KeptTexts
 from tests.launcher.sync_tree import listing, write
 

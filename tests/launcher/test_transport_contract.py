@@ -20,8 +20,7 @@ from launcher.transports.base import Connection, Endpoint, iter_stdout
 from launcher.transports.command import run_to_completion
 from launcher.transports.local import LocalConnection
 from launcher.transports.prefix import Prefix, PrefixConnection
-from launcher.transports.step.connection import StepConnection
-from launcher.transports.step.step import SlurmStep
+from launcher.transports.step.step import SlurmStep, StepConnection
 from tests.launcher.sshd import Sshd
 
 pytestmark = pytest.mark.slow

@@ -14,6 +14,7 @@ from launcher import safe_json
 from launcher.config.host_ranges import expand_or_empty, split_ranges
 from launcher.errors import ConnectionLost, HostError, PythonNotFound, StepEnded
 from launcher.text import one_line, sanitize, tail_lines
+from launcher.transports.command import KillableConnection
 from launcher.transports.step.stream import StepStream
 from launcher.transports.step.wire import KeptTexts, Message, MessageReader, encode_message
 from preflight import regex as re
@@ -260,3 +261,32 @@ def _last(output: bytes) -> str:
     said = tail_lines(b"\n".join(line for line in output.splitlines() if _NOTICE not in line))
     owner = "; only the job's own user can start steps in it" * (_DENIED in output)
     return f": {said}{owner}" if said else ""
+
+
+_START_S = 30.0
+
+
+class StepConnection(KillableConnection):
+    """See `base.Connection` for the contract; the step is shared, and outlives it."""
+
+    def __init__(self, step: SlurmStep, node: str, name: str) -> None:
+        super().__init__(name)
+        self._step = step
+        self._node = node
+
+    def command_line(self, argv: Iterable[str]) -> str:
+        """Return `srun` on the node, for a shell of the job; see the contract."""
+        return f"srun --overlap -N1 -n1 -w {self._node} {super().command_line(argv)}"
+
+    def start(self, argv: Iterable[str]) -> StepStream:
+        """Start in a session of its own and stream."""
+        words = tuple(argv)
+        if any("\0" in word for word in words):
+            raise HostError(self.name, "an argument holds a NUL byte, which no program can receive")
+        stream = self._step.open_stream(self._node, words)
+        try:
+            stream.await_start(words[0], _START_S)
+        except HostError:
+            stream.close()
+            raise
+        return stream
