@@ -123,21 +123,16 @@ def _process_lines(verb: str, facts: HostFacts, each: ClassifiedProcess, words: 
     command = one_line(argv, _ARGV_WIDTH) or f"[{one_line(process.comm)}]"
     who = f"pid {process.pid}  {one_line(process.user)}  {command}"
     head = f"  {verb:<5} {who}  {spell_duration(process.age_s)}  state {process.state}"
-    held = describe_held(facts, each)
+    parts = [f"gpu{index}{_share(facts, index, each.process.pid)}" for index in each.held.gpus]
+    parts += [f"gpu{index} (as the driver says)" for index in each.held.listed if index not in each.held.gpus]
+    parts += [f"port {port}" for port in each.held.ports]
+    held = "holds " + ", ".join(parts) if parts else ""
     why = "; ".join(one_line(text) for text in each.evidence)
     lines = [head + (f"  {held}" if held else ""), f"        {each.kind.value}: {why}"]
     advice = advise_on_leftover(each)
     if verb == "keep" and advice:
         lines.append(f"        {complete_commands(advice.replace('HOST', facts.host), words)}")
     return lines
-
-
-def describe_held(facts: HostFacts, each: ClassifiedProcess) -> str:
-    """Return what it keeps from others: "gpu0 (39.1 GiB), port 29500"."""
-    parts = [f"gpu{index}{_share(facts, index, each.process.pid)}" for index in each.held.gpus]
-    parts += [f"gpu{index} (as the driver says)" for index in each.held.listed if index not in each.held.gpus]
-    parts += [f"port {port}" for port in each.held.ports]
-    return "holds " + ", ".join(parts) if parts else ""
 
 
 def _share(facts: HostFacts, index: int, pid: int) -> str:

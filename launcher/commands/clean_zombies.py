@@ -3,7 +3,6 @@
 import sys
 import time
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import click
@@ -195,7 +194,11 @@ class _CleanSession:
                 done = clean.clean_host(
                     connection, host, approved[host.entry.name], self.clean_options, request
                 )
-            _keep_audit(done, approved[host.entry.name], user_state_dir())
+            try:
+                clean.write_audit(done, approved[host.entry.name], user_state_dir())
+            except (OSError, PathRefused) as error:
+                # The host has its own audit log; a full local disk must not hide what was done.
+                echo(f"{done.host}: the local audit log could not be written: {error}", err=True)
             return done
 
         def interrupted(host: clean.HostLeftovers) -> GpulaunchError:
@@ -211,14 +214,6 @@ class _CleanSession:
 def _table(earlier: dict[str, HostFacts], entry: HostEntry) -> ProcessTable | None:
     facts = earlier.get(entry.name)
     return facts.processes if facts is not None and isinstance(facts.processes, ProcessTable) else None
-
-
-def _keep_audit(done: clean.CleanResult, chosen: tuple[ClassifiedProcess, ...], place: Path) -> None:
-    """The host has its own audit log; a full local disk must not hide what was done on the host."""
-    try:
-        clean.write_audit(done, chosen, place)
-    except (OSError, PathRefused) as error:
-        echo(f"{done.host}: the local audit log could not be written: {error}", err=True)
 
 
 def _exit_code(

@@ -112,9 +112,11 @@ def name_command(parsed: ParsedCommand) -> str:
 def list_command_keys(parsed: ParsedCommand) -> dict[str, YamlNode]:
     """Return what the command says that a run config could. Raises BadInput for a hostfile that is none."""
     request = parsed.request
+    named = [*parsed.request.include, *parsed.request.hosts, *read_hostfile(parsed.request.hostfile)]
+    excluded = {one.host for one in parsed.request.exclude if not one.gpus}
     given: dict[str, Any] = {
         "gpus": choose_gpus(parsed),
-        "hosts": list_hosts(parsed),
+        "hosts": tuple(dict.fromkeys(one.host for one in named if one.host not in excluded)),
         "precision": request.precision,
         "main_port": request.main_port,
         "env": _environment(parsed),
@@ -187,13 +189,6 @@ def choose_gpus(parsed: ParsedCommand) -> str | tuple[int | str, ...]:
     if request.on_cpu:
         return "none"
     return "auto" if request.gpus is None else request.gpus
-
-
-def list_hosts(parsed: ParsedCommand) -> tuple[str, ...]:
-    """Return the hosts that a command names, in its order, without those that it excludes as a whole."""
-    named = [*parsed.request.include, *parsed.request.hosts, *read_hostfile(parsed.request.hostfile)]
-    excluded = {one.host for one in parsed.request.exclude if not one.gpus}
-    return tuple(dict.fromkeys(one.host for one in named if one.host not in excluded))
 
 
 def settle_command(

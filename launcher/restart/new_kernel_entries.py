@@ -39,7 +39,9 @@ def refine_with_host(outcome: Outcome, before: KernelLogs, after: Mapping[str, H
     if cause is None or diagnosis is None or facts is None:
         return outcome
     log = select_entries_since(before.get(cause.host), read_kernel_logs(after).get(cause.host))
-    lost = _lost_gpus(outcome, facts)
+    had = {slot.gpu_index for _, node, slot in outcome.plan.slots if node.host == facts.host}
+    problems = () if isinstance(facts.gpus, Missing) else no_gpu_is_lost(facts.gpus)
+    lost = tuple(f"gpu{each.gpu}: {each.message}" for each in problems if each.gpu in had)
     if log is None and not lost:
         return outcome
     kills = (cause.kernel_oom,) if cause.kernel_oom else ()
@@ -51,10 +53,3 @@ def refine_with_host(outcome: Outcome, before: KernelLogs, after: Mapping[str, H
     verdict = causes[0].slug if causes else diagnosis.verdict
     found = replace(diagnosis, verdict=verdict, causes=causes)
     return replace(outcome, cause=replace(outcome.cause, diagnosis=found))
-
-
-def _lost_gpus(outcome: Outcome, facts: HostFacts) -> tuple[str, ...]:
-    """Return what the driver says of GPUs that a rank of the run had on this host and that are lost now."""
-    had = {slot.gpu_index for _, node, slot in outcome.plan.slots if node.host == facts.host}
-    problems = () if isinstance(facts.gpus, Missing) else no_gpu_is_lost(facts.gpus)
-    return tuple(f"gpu{each.gpu}: {each.message}" for each in problems if each.gpu in had)

@@ -3,7 +3,7 @@
 import signal
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 from launcher.config.inventory import HostEntry, Inventory, find_local_python
@@ -142,11 +142,10 @@ class StepHosts:
             if self._step is not None and not self._step.has_ended:
                 return self._step
             nodes = list_usable_nodes(self.allocation)
+            count = str(len(nodes))
+            where = (f"--jobid={self.allocation.job}", "-N", count, "-n", count, "-w", ",".join(nodes))
             step = SlurmStep(
-                (
-                    *build_srun_argv(self.allocation, nodes),
-                    *build_bootstrap_argv(self._python, "gpulaunch-step"),
-                ),
+                (*SRUN, *where, *build_bootstrap_argv(self._python, "gpulaunch-step")),
                 nodes,
                 self.allocation.environ,
                 compress_program(read_program_source("step_relay"), "step_relay.py"),
@@ -159,13 +158,6 @@ class StepHosts:
                 raise explain_missing_command("srun") from None
             self._step = step
             return step
-
-
-def build_srun_argv(allocation: Allocation, nodes: Sequence[str]) -> tuple[str, ...]:
-    """Return srun with the options of our step on these nodes."""
-    count = str(len(nodes))
-    where = (f"--jobid={allocation.job}", "-N", count, "-n", count, "-w", ",".join(nodes))
-    return (*SRUN, *where)
 
 
 def build_node_entries(

@@ -70,7 +70,8 @@ def sync_before_launch(
         left_out.update((each.path, each) for each in _list_left_out(tree, spec, job))
         version = git.read_git_state(tree.root, tree.checkouts) if tree.from_git else git.GitState()
         known.append((tree, version))
-        say(_tree_words(tree, version))
+        at = f", commit {version.commit[:12]}{' with edits' * version.dirty}" if version.commit else ""
+        say(f"sync: {tree.root}: {count_noun(len(tree.entries), 'file')}, {format_size(tree.size)}{at}")
         for note in tree.notes[:_NAMED]:
             say(f"sync: {note}")
         if len(tree.notes) > _NAMED:
@@ -173,12 +174,6 @@ def _what_happened(host: HostSync) -> str:
     what = sent if done.written else "up to date"
     what += "" if host.wire is None else f" as {format_size(host.wire)} by rsync"
     return what + (f", {count_noun(len(done.deleted), 'file')} deleted" if done.deleted else "")
-
-
-def _tree_words(tree: SourceTree, version: git.GitState) -> str:
-    edits = " with edits" if version.dirty else ""
-    at = f", commit {version.commit[:12]}{edits}" if version.commit else ""
-    return f"sync: {tree.root}: {count_noun(len(tree.entries), 'file')}, {format_size(tree.size)}{at}"
 
 
 def _refuse_without_script(tree: SourceTree, spec: SyncOptions, job: Job) -> None:

@@ -153,7 +153,9 @@ class Screen:
         for block in cutter.feed_blocks(data, now, coloured=self._colour):
             if isinstance(block, str):
                 last.extend(block[:-1].rsplit("\n", RECENT_LINES)[-RECENT_LINES:])
-                shown.append(self._painted_block(host, log, block))
+                start = paint_line([self._origin(host, log), ("", " ")], colour=self._colour)
+                text = block[:-1].expandtabs(TAB) if "\t" in block else block[:-1]
+                shown.append(Painted(start + text.replace("\n", f"\n{start}")))
             else:
                 last.extend(block)
                 shown += self._painted(host, log, block)
@@ -179,12 +181,6 @@ class Screen:
         origin = self._origin(host, log)
         for line in lines:
             yield paint_line([origin, ("", " "), *split_spans(line)], colour=self._colour)
-
-    def _painted_block(self, host: str, log: str, block: str) -> Painted:
-        """Return whole lines that need no care with their origin in front of each, without the last end."""
-        start = paint_line([self._origin(host, log), ("", " ")], colour=self._colour)
-        text = block[:-1].expandtabs(TAB) if "\t" in block else block[:-1]
-        return Painted(start + text.replace("\n", f"\n{start}"))
 
     def _origin(self, host: str, log: str) -> Span:
         rank = log.removeprefix("rank-").removesuffix(".log") if log.startswith("rank-") else ""

@@ -59,7 +59,10 @@ class Dashboard:
                 next_at = now + self._pause_s(now)
             self._draw()
             for key in self._screen.read_keys(next_at - time.monotonic()):
-                if self._press(key):
+                self._position, action = apply_key(self._position, key, self._rows, self._height())
+                if action is not None and action != "quit":
+                    self._act(action)
+                if action == "quit":
                     return
                 next_at = min(next_at, time.monotonic() + _FIRST_REFRESH_S)
             while not self._questions.empty():
@@ -91,13 +94,6 @@ class Dashboard:
             text, until = self._message
             message = text if time.monotonic() < until else ""
             self._screen.draw(frame.render_frame(self._view, self._rows, self._position, size, message))
-
-    def _press(self, key: str) -> bool:
-        """Take a key; return whether it ends the screen."""
-        self._position, action = apply_key(self._position, key, self._rows, self._height())
-        if action is not None and action != "quit":
-            self._act(action)
-        return action == "quit"
 
     def _act(self, action: Action) -> None:
         row = next((row for row in self._rows if row.key == self._position.selected), None)

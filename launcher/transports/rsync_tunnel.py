@@ -51,7 +51,9 @@ class Tunnel:
                     unread.pop_all()  # the thread closes it when it reads no more
                     while (data := stream.read(_POLL_S)) != b"":
                         stream.read_stderr()
-                        _write_all(sink, data or b"")
+                        left = memoryview(data or b"")
+                        while left:
+                            left = left[sink.write(left) :]
 
     def _send(self, source: IO[bytes], stream: Stream) -> None:
         with suppress(HostError, OSError), source:
@@ -104,9 +106,3 @@ def _take_over(link: socket.socket) -> tuple[list[str], IO[bytes], IO[bytes]]:
         source, sink = pipes
         held.pop_all()
     return command, os.fdopen(source, "rb", buffering=0), os.fdopen(sink, "wb", buffering=0)
-
-
-def _write_all(sink: IO[bytes], data: bytes) -> None:
-    left = memoryview(data)
-    while left:
-        left = left[sink.write(left) :]

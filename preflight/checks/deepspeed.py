@@ -67,7 +67,9 @@ def deepspeed_batch_sizes_fit(job: Job, ranks: Ranks, script: ScriptAnalysis | N
     sizes = BatchSizes.of(content, world)
     if not sizes.given:
         return
-    other = _other_parallelism(content, job)
+    words = [word for word in job.args if word.startswith("--") and _OTHER_PARALLELISM.search(word)]
+    blocks = [name for name in ("tensor_parallel", "sequence_parallel_size") if content.get(name)]
+    other = next(iter((*words, *blocks)), "")
     if other:
         yield Problem(
             f"not checked: {other} divides the {world} ranks, and batch sizes count what is left",
@@ -78,13 +80,6 @@ def deepspeed_batch_sizes_fit(job: Job, ranks: Ranks, script: ScriptAnalysis | N
         return
     yield from _unfit(config, sizes)
     yield from _other_than_arguments(config, sizes, job, script)
-
-
-def _other_parallelism(content: Mapping[str, Any], job: Job) -> str:
-    """Return what makes the data-parallel world smaller than all ranks, "" where nothing is seen to."""
-    words = [word for word in job.args if word.startswith("--") and _OTHER_PARALLELISM.search(word)]
-    blocks = [name for name in ("tensor_parallel", "sequence_parallel_size") if content.get(name)]
-    return next(iter((*words, *blocks)), "")
 
 
 def _unfit(config: DeepSpeedConfig, sizes: BatchSizes) -> Iterator[Problem]:

@@ -61,7 +61,10 @@ def no_xid_since_boot(facts: HostFacts, expect: Expect) -> Iterator[Problem]:
     if isinstance(log, Missing):
         yield from _unread_log(facts, log)
         return
-    for (bus, code), entries in _by_gpu(log).items():
+    found: dict[tuple[str, int], list[Xid]] = {}
+    for xid in log.xids:
+        found.setdefault((xid.pci_bus_id, xid.code), []).append(xid)
+    for (bus, code), entries in found.items():
         gpu = _gpu_at(facts, bus)
         index = None if gpu is None else gpu.index
         severity, fix = _judge(facts, log, expect, entries)
@@ -117,13 +120,6 @@ def _unread_log(facts: HostFacts, log: Missing) -> Iterator[Problem]:
         severity=Severity.UNKNOWN,
         not_collected=log.code == "not-asked",
     )
-
-
-def _by_gpu(log: KernelLog) -> dict[tuple[str, int], list[Xid]]:
-    found: dict[tuple[str, int], list[Xid]] = {}
-    for xid in log.xids:
-        found.setdefault((xid.pci_bus_id, xid.code), []).append(xid)
-    return found
 
 
 def _gpu_at(facts: HostFacts, bus: str) -> Gpu | None:

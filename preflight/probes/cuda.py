@@ -33,14 +33,10 @@ def _start(cuda: Any, name: str) -> Json:
         device, uuid = ctypes.c_int(), (ctypes.c_ubyte * 16)()
         code = code or cuda.cuDeviceGet(ctypes.byref(device), index)
         code = code or cuda.cuDeviceGetUuid(uuid, device)
-        uuids.append(_uuid(bytes(uuid)))
+        text = bytes(uuid).hex()
+        uuids.append("GPU-" + "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:])))
     error = truncate(_words(cuda, code) + list_refused_device_files()) if code else ""
     return {"library": name, "code": code, "error": error, "uuids": [] if code else uuids}
-
-
-def _uuid(data: bytes) -> str:
-    text = data.hex()
-    return "GPU-" + "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
 def _words(cuda: Any, code: int) -> str:

@@ -63,7 +63,9 @@ def serve(stdin: BinaryIO, stdout: BinaryIO) -> int:
     except (ValueError, KeyError, TypeError, AttributeError, EOFError) as error:
         sys.stderr.write("gpulaunch agent: the request is cut or malformed: %r\n" % (error,))
         return EXIT_BAD_PAYLOAD
-    _write_answer(run_probe(ask), stdout)
+    body = json.dumps(run_probe(ask), ensure_ascii=True, separators=(",", ":")).encode("ascii")
+    stdout.write(b"\n%s %d\n" % (MARKER, len(body)) + body)
+    stdout.flush()
     if stay_s > 0:
         _run_next(stdin, stay_s)
     return 0
@@ -86,13 +88,6 @@ def run_probe(ask: ProbeRequest) -> Json:
                 answer[name] = missing("the request did not ask for it", "not-asked")
     took["all"] = round((time.monotonic() - start) * 1000, 1)
     return {"host": ask.host, "agent_version": AGENT_VERSION, **answer, "probe_ms": took}
-
-
-def _write_answer(facts: Json, out: BinaryIO) -> None:
-    """Write marker line and document."""
-    body = json.dumps(facts, ensure_ascii=True, separators=(",", ":")).encode("ascii")
-    out.write(b"\n%s %d\n" % (MARKER, len(body)) + body)
-    out.flush()
 
 
 def _run_next(stdin: BinaryIO, stay_s: int) -> None:

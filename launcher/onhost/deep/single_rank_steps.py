@@ -28,7 +28,9 @@ def verify_memory(device: Any) -> dict[str, Any]:
         for at, chunk in enumerate(held):
             fill_pattern(torch, chunk, at * words, inverse=inverse)
         for at, chunk in enumerate(held):
-            wrong = read_pattern(torch, chunk, at * words, inverse=inverse)
+            wanted = torch.empty_like(chunk)
+            fill_pattern(torch, wanted, at * words, inverse=inverse)
+            wrong = int((chunk != wanted).sum())
             if wrong and first is None:
                 first = at * device.memory_chunk
             bad += wrong
@@ -47,13 +49,6 @@ def fill_pattern(torch: Any, chunk: Any, start: int, *, inverse: bool) -> None:
     torch.arange(start, start + len(chunk), out=chunk)
     if inverse:
         chunk.bitwise_not_()
-
-
-def read_pattern(torch: Any, chunk: Any, start: int, *, inverse: bool) -> int:
-    """Return how many words of a chunk are not what was written."""
-    wanted = torch.empty_like(chunk)
-    fill_pattern(torch, wanted, start, inverse=inverse)
-    return int((chunk != wanted).sum())
 
 
 def measure_products(device: Any, seconds: float) -> dict[str, Any]:

@@ -61,11 +61,13 @@ class ExitHandler:
 
         inner = find_innermost(error)
         lines = "".join(traceback.format_exception(type(error), error, trace)).splitlines()
+        # What a library raised anew shows the user's code in the whole trace alone.
+        found, own = _places(strip_own_frames(inner.__traceback__))
         self.place.report(
             "exception",
             type=type(inner).__qualname__,
             message=str(inner)[:TEXT_LIMIT],
-            location=find_location(strip_own_frames(inner.__traceback__), trace),
+            location=own or _places(trace)[1] or found,
             tail=[line[:400] for line in lines[-TAIL_LINES:]],
         )
 
@@ -133,15 +135,6 @@ def strip_own_frames(trace: TracebackType | None) -> TracebackType | None:
             break
         trace = trace.tb_next
     return trace
-
-
-def find_location(trace: TracebackType | None, raised_again: TracebackType | None = None) -> str:
-    """Return file:line of the innermost frame in the user's own code, else of the innermost frame.
-
-    What a library raised while it handled its own exception shows the user's code in the second one alone.
-    """
-    found, own = _places(trace)
-    return own or _places(raised_again)[1] or found
 
 
 def _places(trace: TracebackType | None) -> tuple[str, str]:

@@ -352,16 +352,11 @@ def _certified(
     for label, key in offers:
         file, certificate = certificates.get(key.asbytes(), ("", None))
         if certificate is not None and key.public_blob is None:
-            yield f"{label} with certificate {file}", _with_certificate(key, certificate)
+            copied = type(key).__new__(type(key))  # many hosts share the key
+            copied.__dict__.update(key.__dict__)
+            copied.public_blob = certificate
+            yield f"{label} with certificate {file}", copied
         yield label, key
-
-
-def _with_certificate(key: paramiko.PKey, certificate: PublicBlob) -> paramiko.PKey:
-    """Return a copy of a key that many hosts share; an agent's key is not for copy.copy."""
-    copied = type(key).__new__(type(key))
-    copied.__dict__.update(key.__dict__)
-    copied.public_blob = certificate
-    return copied
 
 
 def _public_blob(file: str) -> bytes:

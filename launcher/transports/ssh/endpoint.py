@@ -185,13 +185,14 @@ def _endpoint(
     agent = _paths(values, "identityagent", tokens)
     hops = _hops(jump, entry, inventory, ssh_config, (*behind, entry.name))
     key = inventory.identity_file or entry.identity_file
+    named = filter(None, (inventory.identity_file, entry.identity_file))
     return Endpoint(
         name=entry.name,
         transport="ssh",
         address=address,
         port=port,
         user=user,
-        identity_files=_identity_files(entry, inventory, values, tokens),
+        identity_files=tuple(dict.fromkeys((*named, *_every_path(values, "identityfile", tokens)))),
         certificate_files=_every_path(values, "certificatefile", tokens),
         # As they are dialled: the jumps of the first hop come before it.
         jumps=(*(hops[0].jumps if hops else ()), *(replace(hop, jumps=()) for hop in hops)),
@@ -218,13 +219,6 @@ def _endpoint(
             if line.text.lower() not in _UNSET
         ),
     )
-
-
-def _identity_files(
-    entry: HostEntry, inventory: Inventory, values: _Values, tokens: Tokens
-) -> tuple[str, ...]:
-    named = filter(None, (inventory.identity_file, entry.identity_file))
-    return tuple(dict.fromkeys((*named, *_every_path(values, "identityfile", tokens))))
 
 
 def _new_host_keys(values: _Values) -> NewHostKeys:

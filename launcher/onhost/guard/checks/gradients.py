@@ -1,6 +1,6 @@
 """Trainable parameters that get no gradient (G9)."""
 
-from typing import Any, Iterator
+from typing import Iterator
 
 from ..parameter_names import list_names
 from ..reporter import Violation
@@ -15,7 +15,9 @@ def missing_gradients(step: Step) -> Iterator[Violation]:
     before, step.watched.without_gradient = step.watched.without_gradient, {id(p) for p in none}
     if not none:
         return
-    adapters = _adapters(step, trainable)
+    names = list_names(step.training.torch, trainable, step.training.optimizers)
+    named = zip(trainable, names)  # noqa: B905 - Python 3.9
+    adapters = [p for p, name in named if "lora_" in name or "adapter" in name]
     dead = [p for p in none if before is not None and id(p) in before]
     everything = len(dead) == len(trainable)
     every_adapter = bool(adapters) and {id(p) for p in adapters} <= {id(p) for p in dead}
@@ -31,10 +33,3 @@ def missing_gradients(step: Step) -> Iterator[Violation]:
         text = "%d of %d trainable parameter tensors got no gradient in the first step"
         fix = "freeze what is not used (requires_grad_(False)), or find out why the loss does not reach it"
         yield Violation("G9", text % (len(none), len(trainable)), fix, parameters=none)
-
-
-def _adapters(step: Step, trainable: list[Any]) -> list[Any]:
-    """Return the parameters of adapters, recognised by name."""
-    names = list_names(step.training.torch, trainable, step.training.optimizers)
-    named = zip(trainable, names)  # noqa: B905 - Python 3.9
-    return [p for p, name in named if "lora_" in name or "adapter" in name]
