@@ -17,16 +17,8 @@ on the command line, and this does.
 
 from collections.abc import Iterator
 
+from launcher.engines import base
 from launcher.engines.accelerate_config import has_strategy, render_config
-from launcher.engines.base import (
-    LAUNCHER_PROGRAM,
-    RANK_PROGRAM,
-    RUN_DIR,
-    Engine,
-    NodeSetup,
-    World,
-    list_torch_args,
-)
 from launcher.engines.single_rank import describe_start, list_simple_variables, needs_no_launcher, rank_argv
 
 MODULE = "accelerate.commands.launch"
@@ -41,22 +33,22 @@ _UNSET = (
 )  # the same in most files
 
 
-class Accelerate(Engine):
+class Accelerate(base.Engine):
     """Starts ranks by `accelerate launch`, which starts them by torch's elastic launcher."""
 
-    def argv(self, world: World, node: NodeSetup) -> tuple[str, ...]:
+    def argv(self, world: base.World, node: base.NodeSetup) -> tuple[str, ...]:
         """Return the node's launcher command."""
         if _is_alone(world, node):
             return rank_argv(node)
         # What accelerate's config file does not take.
-        settings = list_torch_args(world, node)
+        settings = base.list_torch_args(world, node)
         return (
-            *(node.python, LAUNCHER_PROGRAM, "-m", MODULE, "--config_file", f"{RUN_DIR}/{CONFIG}"),
+            *(node.python, base.LAUNCHER_PROGRAM, "-m", MODULE, "--config_file", f"{base.RUN_DIR}/{CONFIG}"),
             *(settings if world.size > 1 or node.accelerate_config else node.launcher_args),
-            *(RANK_PROGRAM, *node.words),
+            *(base.RANK_PROGRAM, *node.words),
         )
 
-    def environment(self, world: World, node: NodeSetup) -> dict[str, str]:
+    def environment(self, world: base.World, node: base.NodeSetup) -> dict[str, str]:
         """Return the id of the rendezvous, and what makes CPU ranks of its multi-GPU path."""
         if _is_alone(world, node):
             return list_simple_variables(world, node)
@@ -71,11 +63,11 @@ class Accelerate(Engine):
             env["ACCELERATE_USE_CPU"] = "true"
         return env
 
-    def files(self, world: World, node: NodeSetup) -> tuple[tuple[str, str], ...]:
+    def files(self, world: base.World, node: base.NodeSetup) -> tuple[tuple[str, str], ...]:
         """Return accelerate's config file."""
         return () if _is_alone(world, node) else ((CONFIG, render_config(world, node)),)
 
-    def notes(self, world: World, node: NodeSetup) -> Iterator[str]:
+    def notes(self, world: base.World, node: base.NodeSetup) -> Iterator[str]:
         """Yield what the config file sets, and the number in it that is not that of the ranks."""
         if _is_alone(world, node):
             yield describe_start("accelerate launch")
@@ -90,7 +82,7 @@ class Accelerate(Engine):
             )
 
 
-def _is_alone(world: World, node: NodeSetup) -> bool:
+def _is_alone(world: base.World, node: base.NodeSetup) -> bool:
     return needs_no_launcher(world, node) and world.mixed_precision != "fp8"
 
 
@@ -98,4 +90,4 @@ def _ranks(number: int) -> str:
     return "1 rank" if number == 1 else f"{number} ranks"
 
 
-ENGINE: Engine = Accelerate()
+ENGINE: base.Engine = Accelerate()

@@ -5,26 +5,15 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from launcher.engines.command_line import python_options, refusals
+from launcher.engines.command_line import option_reader, python_options, refusals
 from launcher.engines.command_line.batch_script import drop_vain_counts
 from launcher.engines.command_line.line import CommandLine
-from launcher.engines.command_line.option_reader import (
-    FoundOption,
-    OptionsResult,
-    read_interspersed,
-    read_options,
-)
 from launcher.engines.command_line.options import Table
 from launcher.engines.command_line.own_ranks import explain_fixed_ranks, explain_own_ranks, list_plan_options
 from launcher.engines.command_line.parsed_command import LauncherKind, ParsedCommand, ProgramKind, Request
 from launcher.engines.command_line.remedies import refuse_submitter
 from launcher.engines.command_line.request import LAST_COUNTS, check_counts, request_of, widen_localhost
-from launcher.engines.command_line.shell.missing_values import (
-    clear_placeholders,
-    explain_no_values,
-    list_variable_like,
-    require_known,
-)
+from launcher.engines.command_line.shell import missing_values
 from launcher.engines.command_line.shell.words import Word
 from launcher.engines.command_line.side_commands import refuse_setup
 from launcher.engines.command_line.tables.accelerate import ACCELERATE
@@ -90,7 +79,7 @@ _SHOWN = 40
 def read_launcher(line: CommandLine, start: int) -> ParsedCommand:
     """Return the record of a line whose launcher starts at `start`. Raises CommandRefused."""
     text = line.words[start].text
-    require_known(line.words[start], "the command")
+    missing_values.require_known(line.words[start], "the command")
     name = posixpath.basename(text)
     if [word.text for word in line.words[start + 1 : start + 2]] == ["="]:  # a line of a TOML file
         raise refusals.explain_no_program(f"{text} =")
@@ -216,9 +205,9 @@ def _refuse_module(words: Sequence[str]) -> None:
 def _read_table(line: CommandLine, start: int, launcher: LauncherKind, table: Table) -> ParsedCommand:
     others: tuple[int, ...] | None = None
     if table.interspersed:
-        reading, others = read_interspersed(line.words, start, table)
+        reading, others = option_reader.read_interspersed(line.words, start, table)
     else:
-        reading = read_options(line.words, start, table)
+        reading = option_reader.read_options(line.words, start, table)
         others = (reading.program, *range(reading.arguments, len(line.words)))
     line.take(reading.found)
     line.dropped += _repeated(reading.found)
@@ -250,7 +239,7 @@ def _read_table(line: CommandLine, start: int, launcher: LauncherKind, table: Ta
     )
 
 
-def _repeated(found: Sequence[FoundOption]) -> Iterator[str]:
+def _repeated(found: Sequence[option_reader.FoundOption]) -> Iterator[str]:
     """Yield what is said of options that come again: their launcher takes the last."""
     last = {one.use.name: one.use for one in found}
     for one in found:
@@ -259,7 +248,7 @@ def _repeated(found: Sequence[FoundOption]) -> Iterator[str]:
             yield f"{one.use.text}: {counts.text} comes after it, and counts"
 
 
-def _without_script(launcher: LauncherKind, found: Sequence[FoundOption]) -> CommandRefused:
+def _without_script(launcher: LauncherKind, found: Sequence[option_reader.FoundOption]) -> CommandRefused:
     """Say where the script went: mostly an option without its value has taken it."""
     last = found[-1] if found else None
     if last is not None and last.words and last.words[-1].text.endswith((".py", ".sh")):
@@ -275,7 +264,7 @@ def _without_script(launcher: LauncherKind, found: Sequence[FoundOption]) -> Com
 
 def _read_tune(line: CommandLine, start: int) -> ParsedCommand:
     """Read `tune run`, which takes torchrun's options and starts its recipe with them, without them alone."""
-    reading = read_options(line.words, start + 2, TUNE)
+    reading = option_reader.read_options(line.words, start + 2, TUNE)
     if reading.program >= len(line.words):
         raise CommandRefused("tune run has no recipe to start", "write the recipe after its options")
     if not reading.found:
@@ -285,7 +274,7 @@ def _read_tune(line: CommandLine, start: int) -> ParsedCommand:
     return replace(_record(line, "opaque", "executable", start, others), options_at=1)
 
 
-def _taken(reading: OptionsResult, program: str, table: Table) -> Iterator[str]:
+def _taken(reading: option_reader.OptionsResult, program: str, table: Table) -> Iterator[str]:
     """Name options in front of the script and behind it: click takes both for the launcher."""
     in_front = {one.option for one in reading.found if one.use.position < reading.program}
     for one in reading.found:
@@ -324,13 +313,13 @@ def _record(
             "take the quotes around it off",
         )
     refuse_submitter(launcher, program.text, args, line.words[:start] if line.prefix else ())
-    named = tuple(list_variable_like(args))
+    named = tuple(missing_values.list_variable_like(args))
     left = () if line.is_typed else tuple(Word(name, (name,)) for name in named)
     own = (*kept, *chosen, program)
-    needed = (*own, *map(clear_placeholders, args), *left)
+    needed = (*own, *map(missing_values.clear_placeholders, args), *left)
     if any(not word.is_known for word in needed):
         literal = _LITERAL if all(word.is_known for word in own) else ""
-        error = explain_no_values(needed, "the line", literal)
+        error = missing_values.explain_no_values(needed, "the line", literal)
         if not program.is_known:
             raise error
         line.lack(error, tuple(part for word in needed for part in word.unresolved))

@@ -10,18 +10,13 @@ from dataclasses import replace
 
 from launcher.engines.command_line import refusals
 from launcher.engines.command_line.launch_patterns import LAUNCH_INSIDE
+from launcher.engines.command_line.manifests import counts
 from launcher.engines.command_line.manifests.command_keys import (
     KEY,
     TEXT,
     CommandKey,
     list_keys,
     parse_scalar,
-)
-from launcher.engines.command_line.manifests.counts import (
-    count_variables,
-    find_document,
-    is_of_cluster,
-    refuse_ray,
 )
 from launcher.engines.command_line.manifests.keys import render_keys, set_variable, unset_variables
 from launcher.engines.command_line.manifests.lines import (
@@ -119,7 +114,7 @@ def extract_manifest(text: str) -> str | None:
     found = _launches([key for key in keys if key.name in _KNOWN], lines) or _launches(keys, lines)
     if not found:
         return _only_command(keys, lines)
-    refuse_ray(lines, next(iter(found))[1])
+    counts.refuse_ray(lines, next(iter(found))[1])
     _refuse_template(keys, [key for places in found.values() for key in places], lines)
     if len(found) > _MOST_LAUNCHES:
         raise CommandRefused(
@@ -184,7 +179,7 @@ def _whole(lines: list[str], places: list[CommandKey], said: str, command: str) 
 
 def _refuse_image(lines: list[str], text: str) -> None:
     """Raise CommandRefused for a manifest of containers that start what their image says."""
-    is_of_image = is_of_cluster(lines) and any(map(_IMAGE.match, lines))
+    is_of_image = counts.is_of_cluster(lines) and any(map(_IMAGE.match, lines))
     is_object = all(any(line.startswith(key) for line in lines) for key in ("apiVersion:", "kind:", "spec:"))
     if (is_of_image or is_object) and not LAUNCH_INSIDE.search(text):
         raise CommandRefused(
@@ -203,7 +198,7 @@ def _only_command(keys: list[CommandKey], lines: list[str]) -> str | None:
         command = _command(key) if key.name in (*_STARTS, *_TEXT_KEYS) else None
         if command:
             commands.setdefault(command, key)
-    of_cluster = is_of_cluster(lines)
+    of_cluster = counts.is_of_cluster(lines)
     if of_cluster and not commands and any(key.name == "args" for key in keys):
         raise CommandRefused(
             "the manifest has arguments and no command: the image says what starts with them",
@@ -304,8 +299,8 @@ def _quoted(word: str) -> str:
 def _surroundings(keys: list[CommandKey], command: CommandKey, lines: list[str], text: str) -> Iterator[str]:
     """Yield what counts nodes around a command of a text, and the variables that are set beside it."""
     beside = find_mapping(lines, command.line, command.indent)
-    yield from count_variables(lines, beside, text)
-    yield from render_keys(lines, beside, find_document(lines, beside), command.indent)
+    yield from counts.count_variables(lines, beside, text)
+    yield from render_keys(lines, beside, counts.find_document(lines, beside), command.indent)
     levels = list(list_levels(lines, command.line, command.indent))
     for around, indent, _ in reversed(levels):  # a step's own variables count before those of its job
         for key in keys:

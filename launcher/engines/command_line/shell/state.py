@@ -7,25 +7,13 @@ from dataclasses import replace
 
 from launcher.engines.command_line import refusals, side_commands
 from launcher.engines.command_line.parsed_command import Environment, MissingValue
+from launcher.engines.command_line.shell import array_assignments, variables
 from launcher.engines.command_line.shell.arithmetic import assign_number, list_assigned, read_assignment
-from launcher.engines.command_line.shell.array_assignments import (
-    assign_array,
-    assign_element,
-    declares_associative,
-    unset_element,
-)
 from launcher.engines.command_line.shell.associative_arrays import MARK, is_associative
 from launcher.engines.command_line.shell.blocks import Block, ShellBlocks
 from launcher.engines.command_line.shell.bracket_tests import Files
 from launcher.engines.command_line.shell.missing_values import list_left_open
 from launcher.engines.command_line.shell.pipelines import predict_output
-from launcher.engines.command_line.shell.variables import (
-    Value,
-    Variables,
-    list_elements,
-    parse_set_options,
-    update_arguments,
-)
 from launcher.engines.command_line.shell.words import (
     DECLARATIONS,
     ELEMENT,
@@ -49,7 +37,7 @@ READERS = ("read", "mapfile", "readarray")
 class Surroundings:
     """What a group in parentheses gives back at its end."""
 
-    values: dict[str, Value]
+    values: dict[str, variables.Value]
     exports: dict[str, Word]
     visible: set[str]
     environment: Environment | None
@@ -60,15 +48,15 @@ class Surroundings:
 class ShellState:
     """What commands in front of the launch leave behind."""
 
-    def __init__(self, environ: Mapping[str, Value], files: Files | None = None) -> None:
+    def __init__(self, environ: Mapping[str, variables.Value], files: Files | None = None) -> None:
         self.environ = environ
         self.files = files
         self.blocks = ShellBlocks(files)
-        self.values = Variables(environ, lambda: self.blocks.runs, lambda: self.blocks.code)
+        self.values = variables.Variables(environ, lambda: self.blocks.runs, lambda: self.blocks.code)
         self.values.update({"OPTIND": self.values.get("OPTIND", "1"), "IFS": SEPARATORS})
         self.values.export = lambda name: self.visible.add(name) if self.exports_all else None
         self.functions: dict[str, str] = {}
-        self.locals: list[dict[str, Value | None]] = []  # of the functions that run: what they hide
+        self.locals: list[dict[str, variables.Value | None]] = []  # of the functions that run: what they hide
         start = environ.get("PWD", "")
         self.place = WorkingDirectory(start if isinstance(start, str) else "")
         self.exports: dict[str, Word] = {}
@@ -116,7 +104,7 @@ class ShellState:
         self.exports, self.visible = before.exports, before.visible
         self.environment, self.place, self.blocks.fatal = before.environment, before.place, before.fatal
 
-    def list_exported(self) -> Mapping[str, Value]:
+    def list_exported(self) -> Mapping[str, variables.Value]:
         """Return the variables that a shell inside of the text sees."""
         return {**self.environ, **{name: self.values[name] for name in self.visible & self.values.keys()}}
 
@@ -124,7 +112,7 @@ class ShellState:
         """Return the variables that a program sees now, but for those that no rank needs."""
         found: list[tuple[str, Word]] = []
         for name in (*self.exports, *sorted(self.visible - self.exports.keys())):
-            words = list_elements(name, self.values)
+            words = variables.list_elements(name, self.values)
             word = words[0] if words else self.exports.get(name)
             if word is not None and not side_commands.explain_needless(word):
                 found.append((name, word))
@@ -211,7 +199,7 @@ class ShellState:
         is_local = name in LOCAL and bool(self.locals) and "g" not in flags
         if is_local:
             self.hide(rest)
-        if name != "export" and declares_associative(rest):
+        if name != "export" and array_assignments.declares_associative(rest):
             self._declare_associative(rest, is_local=is_local)
         if not {*"nul"}.isdisjoint(flags):
             self.refer(f"{name} {flags}", rest)
@@ -257,9 +245,9 @@ class ShellState:
 
     def take_arguments(self, words: tuple[Word, ...]) -> bool:
         """Take `set -- WORDS`, `set -a` and `shift`; return False for any other command."""
-        options = parse_set_options(words)[0] if words[0].text == "set" else {}
+        options = variables.parse_set_options(words)[0] if words[0].text == "set" else {}
         self.exports_all = options.get("a", self.exports_all)
-        given = update_arguments(words, self.values)
+        given = variables.update_arguments(words, self.values)
         if given is not None:
             self.values["@"], self.blocks.status = given
         return given is not None or "a" in options
@@ -287,7 +275,7 @@ class ShellState:
         """Give back what the variables of a function hid."""
         self.give_back(self.locals.pop())
 
-    def give_back(self, hidden: Mapping[str, Value | None]) -> None:
+    def give_back(self, hidden: Mapping[str, variables.Value | None]) -> None:
         """Set variables to what they were; None for one that was not set."""
         for name, value in hidden.items():
             if value is None:
@@ -317,7 +305,7 @@ class ShellState:
         self.unset += [name for name in names if "[" not in name]
         for name in names:
             if "[" in name:
-                self._forget_where(unset_element(self.values, name), name)
+                self._forget_where(array_assignments.unset_element(self.values, name), name)
                 continue
             self.values.pop(name + MARK, None)
             if isinstance(self.values.pop(name, None), tuple):
@@ -341,7 +329,7 @@ class ShellState:
 
     def assign_array(self, target: str, words: tuple[Word, ...]) -> None:
         """Take `NAME=(WORDS)`, `NAME+=(WORDS)` and `NAME=([KEY]=WORD)`; `target` is the name and its mark."""
-        why = assign_array(self.values, target, words, self.blocks.runs)
+        why = array_assignments.assign_array(self.values, target, words, self.blocks.runs)
         self._forget_where(why, target.rstrip("+="))
 
     def _forget_where(self, why: str, name: str) -> None:
@@ -355,7 +343,7 @@ class ShellState:
             if word.text.startswith("-") or (is_exported and self.export_file(word)):
                 continue
             if ELEMENT.match(word.text):
-                self._forget_where(assign_element(self.values, word), word.text)
+                self._forget_where(array_assignments.assign_element(self.values, word), word.text)
             else:
                 self._assign_variable(word, is_exported=is_exported)
 
@@ -371,7 +359,7 @@ class ShellState:
         before = self.values.get(name)
         lacking, others = word.unresolved or list_left_open(value), list[Word]()
         if name != target:
-            first, *others = list_elements(name, self.values) or (Word(""),)
+            first, *others = variables.list_elements(name, self.values) or (Word(""),)
             value, lacking = first.text + value, (*first.unresolved, *lacking)
         assigned = drop_itself(name, Word(value, lacking))
         if is_exported and assigned.text not in ("", value) and name != "PATH":

@@ -3,13 +3,7 @@
 from collections import deque
 from collections.abc import Iterator
 
-from launcher.engines.command_line.shell.block_extents import (
-    HereText,
-    explain_open,
-    find_closing,
-    find_here_text,
-    find_word_end,
-)
+from launcher.engines.command_line.shell import block_extents
 from launcher.engines.command_line.shell.expansions import (
     decode_escapes,
     escape_quoted,
@@ -88,7 +82,7 @@ class ShellTokens(Iterator[Word | Operator]):
         self._assigns = True  # whether `A=$B` is one word, in front of a command or behind `export`
         self._declares = False
         self._in_array = False
-        self._here: HereText | None = None  # below the line that is read
+        self._here: block_extents.HereText | None = None  # below the line that is read
 
     def __next__(self) -> Word | Operator:
         while not self._waiting:
@@ -127,7 +121,7 @@ class ShellTokens(Iterator[Word | Operator]):
 
     def _read_operator(self, operator: str) -> None:
         self._waiting.append(Operator(operator))
-        here = find_here_text(self.text, self.at, self._here.end + 1 if self._here else 0)
+        here = block_extents.find_here_text(self.text, self.at, self._here.end + 1 if self._here else 0)
         if operator in ("<<", "<<-") and here is not None:
             self._waiting.append(self._body(here))
             self.at, self._here = here.operator_end, here
@@ -139,7 +133,7 @@ class ShellTokens(Iterator[Word | Operator]):
         if operator == "\n" and self._here is not None:
             self.at, self._here = self._here.end, None
 
-    def _body(self, here: HereText) -> Word:
+    def _body(self, here: block_extents.HereText) -> Word:
         """Return a text in place as one word."""
         if here.is_quoted or not re.search(r"[$`\\]", here.body):
             return Word(here.body)
@@ -181,7 +175,7 @@ def _written_words(text: str, at: int, *, is_assigned: bool) -> tuple[int, tuple
         return None
     if is_assigned and _ASSIGNED.match(text, at):
         return None
-    end = find_word_end(text, at)
+    end = block_extents.find_word_end(text, at)
     parts = expand_braces(text[at:end])
     return (end, parts) if parts != (text[at:end],) else None
 
@@ -237,7 +231,7 @@ class _WordReader:
             self._add_unresolved(placeholder[0])
             self.at = placeholder.end()
         elif self.current is None and _PROCESS.match(self.text, self.at):
-            end = find_closing(self.text, self.at)
+            end = block_extents.find_closing(self.text, self.at)
             self._add_unresolved(self.text[self.at : end])
             self.at = end
         elif char in _SPACE or char in "\n;&|()<>":
@@ -291,7 +285,7 @@ class _WordReader:
     def _read_single_quoted(self) -> None:
         end = self.text.find("'", self.at + 1)
         if end < 0:
-            raise explain_open("'", self.text[self.at : self.at + 20])
+            raise block_extents.explain_open("'", self.text[self.at : self.at + 20])
         quoted = self.text[self.at + 1 : end]
         (self._add_unresolved if _QUOTED_DRIVE.fullmatch(quoted) else self._add)(quoted)  # paths of Windows
         self.at = end + 1
@@ -300,7 +294,7 @@ class _WordReader:
         """Read `$'...'`, in which a backslash stands for more than itself."""
         found = _ESCAPED_TEXT.match(self.text, self.at)
         if found is None:
-            raise explain_open("'", self.text[self.at : self.at + 20])
+            raise block_extents.explain_open("'", self.text[self.at : self.at + 20])
         self._add(decode_escapes(found[1]))
         self.at = found.end()
 
@@ -327,7 +321,7 @@ class _WordReader:
             elif char not in "$`" or not self._read_expansion(is_quoted=True):
                 self._add(char)
                 self.at += 1
-        raise explain_open('"', self.text[start : start + 20])
+        raise block_extents.explain_open('"', self.text[start : start + 20])
 
     def _read_expansion(self, *, is_quoted: bool) -> bool:
         quoted = is_quoted and self.splits
