@@ -1,9 +1,11 @@
 """`gpulaunch run`: preflight, plan, start every node, follow all of them to the end."""
 
-from collections.abc import Callable, Iterator
+import shlex
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
+from launcher.config.node_sets import format_host_range
 from launcher.errors import GpusBusy, LaunchRefused
 from launcher.follow.outcome import Outcome
 from launcher.follow.peer_check import SSH_PORT, PeerAddress
@@ -26,6 +28,7 @@ from preflight.frozen import dataclass
 PORT_ATTEMPTS = 3
 BUSY_CODES = frozenset({"PROC001", "PROC002", "PROC005", "MODE002"})  # passes when others are done
 _CLAIMED = "PROC005"  # the host refuses a second claim of a GPU, whatever the client ignores
+_ENDS_LEFTOVERS = re.compile(r"gpulaunch clean-zombies(?: -\S+ \S+)* (?!-)\S+?(?:;|$)")
 _OF_A_GPU = re.compile(r"gpu\d+")
 
 
@@ -89,7 +92,7 @@ class CheckedLaunch:
                 f"--gpus {free} takes free ones alone{' on each host' * (len(self.launch.entries) > 1)}, or "
             )
             wait = f"add --wait 2h: the run starts once the GPUs are free{others}{in_spite}"
-            return GpusBusy(found, fewer * (free > 0) + wait)
+            return GpusBusy(found, _advise_on_leftovers(stopping) + fewer * (free > 0) + wait)
         return LaunchRefused(found, f"do what the findings say{others}{in_spite}")
 
     def _count_free_gpus(self, busy: list[Finding]) -> int:
@@ -109,6 +112,13 @@ class CheckedLaunch:
         refusal = self.refusal()
         if refusal is not None:
             raise refusal
+
+
+def _advise_on_leftovers(stopping: Sequence[Finding]) -> str:
+    """Return what ends the dead holders among these: without it a wait has no end."""
+    hosts = {host for each in stopping if _ENDS_LEFTOVERS.match(each.fix) for host in each.hosts}
+    command = f"gpulaunch clean-zombies {shlex.quote(format_host_range(sorted(hosts)))}"
+    return f"{command} ends what dead runs left, or " if hosts else ""
 
 
 def is_busy(finding: Finding) -> bool:

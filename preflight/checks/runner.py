@@ -285,6 +285,6 @@ def _leaving_out(fix: str, left: list[int], is_alone: bool) -> str:  # noqa: FBT
     if not left:
         return fix.replace("other GPUs with --gpus", "another host with --hosts")
     option = f"--gpus {len(left)}" if is_alone else f"gpus: {left} of this host in hosts.yaml"
-    with_others = fix.replace("other GPUs with --gpus", f"other GPUs with {option}")
-    others = "the other" if len(left) == 1 else "the others"
-    return f"{fix}; or leave it out: {option} takes {others}" if with_others == fix else with_others
+    instead = f"leave it out: {option} takes {'the other' if len(left) == 1 else 'the others'}"
+    with_others = fix.replace("use other GPUs with --gpus", instead)
+    return f"{fix}; or {instead}" if with_others == fix else with_others

@@ -24,6 +24,8 @@ def open_nothing(entry: HostEntry) -> Connection:
 
 IN_SPITE = "do what the findings say, or launch in spite of that with --ignore"
 BUSY = next(case for case in all_cases() if str(case) == "PROC005/bad").data["facts"]
+CLEAN = "gpulaunch clean-zombies a ends what dead runs left"
+ORPHAN = next(case for case in all_cases() if str(case) == "PROC001/bad").data["facts"]
 OTHER_CLAIM = {**BUSY["claims"][0], "gpu_uuid": "GPU-00000000-0000-0000-0000-000000000000"}
 WAIT = "add --wait 2h: the run starts once the GPUs are free"
 NO_USE = "do what the findings say; --ignore does not help, no ranks can be placed"
@@ -35,6 +37,8 @@ NO_USE = "do what the findings say; --ignore does not help, no ranks can be plac
         ({"python.packages": {}}, Job(), IN_SPITE),
         ({}, Job(gpus=(17,)), NO_USE),
         ({"python.packages": {}}, Job(gpus=64), NO_USE),
+        (ORPHAN, Job(), f"{CLEAN}, or --gpus 1 takes free ones alone, or {WAIT}"),
+        (ORPHAN, Job(gpus=(0,)), f"{CLEAN}, or {WAIT}"),
         (BUSY, Job(), f"--gpus 1 takes free ones alone, or {WAIT}"),
         (BUSY, Job(gpus=(1,)), WAIT),
         ({"claims": [*BUSY["claims"], OTHER_CLAIM]}, Job(), WAIT),
