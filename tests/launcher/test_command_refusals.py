@@ -298,17 +298,17 @@ _SPAWNING = "python a.py --dist-url tcp://a:1 --multiprocessing-distributed"
         (
             "ssh -p 22 b 'cd d; torchrun --node_rank 1 a.py' &\ntorchrun --node_rank 0 a.py",
             "on several hosts by ssh",
-            "run --hosts localhost,b -- 'cd d; torchrun --node_rank 1 a.py'",
+            "run --hosts localhost,b -- 'cd d; torchrun a.py'",
         ),
         (
             "ssh -E log a torchrun --node_rank 0 a.py\nssh -E log b torchrun --node_rank 1 a.py",
             "on several hosts by ssh",
-            "run --hosts a,b -- 'torchrun --node_rank 0 a.py'",
+            "run --hosts a,b -- 'torchrun a.py'",
         ),
         (
             "for h in a b; do sudo ssh $h torchrun --node_rank 1 a.py & done",
             "on several hosts by ssh",
-            "run --hosts a,b -- 'torchrun --node_rank 1 a.py'",
+            "run --hosts a,b -- 'torchrun a.py'",
         ),
         ("clush -bw n[1-2] uptime", "on hosts of its own", "leave it out, and write --hosts A,B"),
         ("pssh -h h.txt -i torchrun a.py", "of its own", '--hosts "$(paste -sd, h.txt)" -- \'torchrun a.py'),

@@ -333,3 +333,33 @@ def test_env_u_takes_back_what_the_text_exports() -> None:
     parsed = parse_line("unset C; export A=1 C=2\nenv -u A B=1 torchrun a.py")
     assert parsed.env == {"B": "1", "C": "2"}
     assert "A" in parsed.unset
+
+
+@pytest.mark.parametrize(
+    ("written", "runs", "args", "per_node"),
+    [
+        ("torchrun --nproc_per_node $N a.py \\$1 \\$X", "chmod +x run.sh; ./run.sh one", ["one", "5"], 4),
+        ("torchrun --nproc_per_node $N a.py \\$1", "nohup bash -e run.sh 'x y' > log &", ["x", "y"], 4),
+        ("#!/bin/bash\n#SBATCH -N 2\nsrun torchrun --nproc_per_node 8 a.py \\$X", "sbatch run.sh", ["5"], 8),
+        ("M=2\nexport B=1", "source ./run.sh; torchrun --nproc_per_node $M a.py $B", ["1"], 2),
+    ],
+)
+def test_a_script_that_the_text_writes_is_read(
+    written: str, runs: str, args: list[str], per_node: int
+) -> None:
+    parsed = parse_line(f"N=4; Y=6; export X=5\ncat > run.sh <<E\n{written}\nE\n{runs}")
+    assert (parsed.launcher, parsed.program, list(parsed.args)) == ("torchrun", "a.py", args)
+    assert parsed.request.per_node == per_node
+    assert not parsed.unknown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cat >> run.sh <<E\ntorchrun a.py\nE\nbash run.sh",
+        "if [ -f x ]; then cat > run.sh <<E\ntorchrun a.py\nE\nfi\nbash run.sh",
+        "cat > run.sh <<'E'\ntorchrun a.py $Y\nE\nY=6; bash run.sh",
+    ],
+)
+def test_a_script_that_is_written_in_part_is_not_read_as_whole(text: str) -> None:
+    assert parse_line(text).unknown

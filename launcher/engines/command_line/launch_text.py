@@ -16,7 +16,6 @@ from launcher.engines.command_line.candidates import SUBMITS, FoundCommand, Shel
 from launcher.engines.command_line.launch_patterns import LAUNCH_INSIDE, LAUNCH_LINE
 from launcher.engines.command_line.options import RANK_LOGS
 from launcher.engines.command_line.pages.page import find_commands
-from launcher.engines.command_line.parsed_command import MissingValue
 from launcher.engines.command_line.shell.aliases import read_aliases, read_removed
 from launcher.engines.command_line.shell.blocks import LEAVES
 from launcher.engines.command_line.shell.bracket_tests import Answer, Files, ends_unset
@@ -25,6 +24,7 @@ from launcher.engines.command_line.shell.commands import CommandReader
 from launcher.engines.command_line.shell.doubts import SHOWN, define_functions, leave_out
 from launcher.engines.command_line.shell.missing_values import explain_no_values
 from launcher.engines.command_line.shell.pipelines import predict_output
+from launcher.engines.command_line.shell.redirections import list_unwritten, replace_written
 from launcher.engines.command_line.shell.replay_limits import Replays
 from launcher.engines.command_line.shell.state import READERS, ShellState
 from launcher.engines.command_line.shell.subshells import ENDS
@@ -197,7 +197,7 @@ class _Launches:
         elif self.is_behind and self._is_left_behind(words):
             self.is_left_out = True
         elif self.is_behind or not shell.prepare(words):
-            self._take_command(words, end)
+            self._take_command(replace_written(shell, words), end)
 
     def _is_aside(self, words: tuple[Word, ...]) -> bool:
         """Take what neither launches nor prepares: logs, submits, the shell's own; return whether it did."""
@@ -327,7 +327,7 @@ class _Launches:
         line = found[choice.at].line
         shell.dropped += choice.said
         shell.dropped += [after if at > choice.at else before for at, after, before in self.behind]
-        unknown = (*line.unknown, *_unwritten(line, shell))
+        unknown = (*line.unknown, *list_unwritten(line.words, shell))
         for at, (words, error) in enumerate(shell.doubtful):
             why = side_commands.BEHIND if at in self.late else _IN_CONDITION
             if not side_commands.is_preparation(words, line.words):
@@ -362,30 +362,6 @@ def _no_command(shell: ShellState) -> CommandRefused:
         if name not in shell.environ and LAUNCH_LINE.match(text):
             return refusals.explain_unstarted(f"keeps its launch in {name}, and does not start it", text)
     return refusals.explain_empty()
-
-
-def _unwritten(line: ShellLine, shell: ShellState) -> tuple[MissingValue, ...]:
-    """Return files that a launch names, that the text writes in front of it and that do not exist yet."""
-    parts = {
-        posixpath.normpath(part) for word in line.words for part in re.split(r"[=,:]", word.text) if part
-    }
-    lacking: list[MissingValue] = []
-    for name, body in shell.written.items():
-        if not name or posixpath.normpath(name) not in parts:
-            continue
-        local = shell.text_of(name)
-        if local is None:
-            message, fix = "is not written yet", "write it as the text does, and launch then"
-        elif body is not None and body.is_known and local.split() != body.text.split():
-            message, fix = (
-                "is another one on this machine",
-                "write it as the text does, or take that part out",
-            )
-        else:
-            shell.dropped.append(f"{name}: taken as it is on this machine")
-            continue
-        lacking.append(MissingValue(f"the launch reads {name}, which the text writes, and it {message}", fix))
-    return tuple(lacking)
 
 
 def _starts_launch(words: tuple[Word, ...]) -> bool:

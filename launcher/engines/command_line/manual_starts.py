@@ -54,7 +54,8 @@ def replace_ssh(commands: Sequence[Sequence[Word]]) -> str:
     alike = {re.sub(apart, "", _without_surroundings(launch)) for launch in launches}
     if len(alike) > 1 or len(hosts) < len(commands) or not hosts.keys() - {"localhost"}:
         return ""
-    launch = shlex.quote(launches[0]) if len(launches[0]) <= LONGEST_LAUNCH else "LAUNCH"
+    launch = _NODE_RANK.sub(" ", launches[0]).strip()
+    launch = shlex.quote(launch) if len(launch) <= LONGEST_LAUNCH else "LAUNCH"
     return f"launch what one of them starts, without ssh: gpulaunch run --hosts {','.join(hosts)} -- {launch}"
 
 

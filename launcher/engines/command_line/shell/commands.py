@@ -205,7 +205,7 @@ class CommandReader:
             shell.dropped.append(f"{name}: {said}")
             return self._replay(self.replays.clean(text), shell.blocks.kind, is_certain=runs is True)
         if name in ("source", ".") and len(words) > 1 and not side_commands.explain_drop(words, after=False):
-            settings = shell.text_of(words[1].text) if words[1].is_known else None
+            settings = redirections.find_settings(shell, words[1])
             return None if settings is None else self._sourced(words, runs, settings)
         return None
 

@@ -4,6 +4,7 @@ import posixpath
 from collections.abc import Iterable, Iterator
 
 from launcher.engines.command_line.options import RANK_LOGS
+from launcher.engines.command_line.parsed_command import MissingValue
 from launcher.engines.command_line.shell.block_extents import CLOSERS
 from launcher.engines.command_line.shell.state import ShellState
 from launcher.engines.command_line.shell.variables import get_separators
@@ -17,6 +18,8 @@ INPUT = Word("<<<", ("<<<",))  # in front of a command of `$(...)`, and its inpu
 
 _PRINTERS = ("echo", "printf", "cd", "cat", "pwd")
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_SHELL = (Word("bash"), Word("-c"))
+_SUBMITTERS = ("sbatch", "qsub", "bsub")
 _LISTS = ("mapfile", "readarray")
 _WRITERS = ("cat", "echo", "printf", "tee", "jq", "sed", "envsubst", "scontrol", "sort", "cp")
 _PYTHON = re.compile(r"(?:/[\w./-]*/)?python[\d.]*", re.ASCII)
@@ -35,13 +38,13 @@ def read_here(shell: ShellState, words: list[Word], text: Word) -> None:
         read_text(shell, words, Word(lines, text.unresolved))
         words[:] = [Word(":")]
     elif names[:1] == ["cat"] or names[:1] == ["tee"] or names[:2] == ["sudo", "tee"]:
-        shell.body = text
+        shell.body = text if shell.blocks.runs else None
         shell.writing += [name for name in names[1:] if not name.startswith("-") and name != "tee"]
-        shell.written |= dict.fromkeys(shell.writing, text)
+        shell.written |= dict.fromkeys(shell.writing, shell.body)
         shell.dropped += [f"{names[0]} > {name}: {_WRITTEN}" for name in shell.writing if "tee" in names]
     elif at := _program_in_place(names):
         words[at:] = [Word("-c"), text]
-    elif names[:1] in (["sbatch"], ["qsub"], ["bsub"]):
+    elif names and names[0] in _SUBMITTERS:
         shell.dropped.append(f"{' '.join(names)}: gpulaunch starts the script that it gets itself")
         words[:] = [Word("eval"), text]
     elif names[:1] not in (["ssh"], ["mail"], [":"], ["done"]) and shell.blocks.runs is not False:
@@ -60,6 +63,58 @@ def _program_in_place(names: list[str]) -> int:
     rest = names[at + 1 :]
     is_program = "-" in rest or all(name.startswith("-") for name in rest)
     return at + 1 if names[at:] and is_program else 0
+
+
+def _find_written(shell: ShellState, name: Word) -> Word | None:
+    """Return the text that a file has which the text writes; None for any other file."""
+    found = {posixpath.normpath(one): body for one, body in shell.written.items() if one}
+    return found.get(posixpath.normpath(name.text)) if name.is_known and name.text else None
+
+
+def find_settings(shell: ShellState, name: Word) -> str | None:
+    """Return a file of settings that the text has written, or that may be read; None for any other."""
+    written = _find_written(shell, name)
+    if written is not None and written.is_known:
+        return written.text
+    return shell.text_of(name.text) if name.is_known else None
+
+
+def replace_written(shell: ShellState, words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Return a command that runs a script which the text has written, with its text: `bash run.sh`."""
+    start = next((at for at, word in enumerate(words) if not is_assignment(word)), 0)
+    before = ""  # the last word without the options behind it: `bash -e run.sh`
+    for at, word in enumerate(words) if shell.written else ():
+        is_program = at == start and "/" in word.text
+        is_submitted = at == 1 == len(words) - 1 and words[0].text in _SUBMITTERS
+        is_script = at > start and starts_posix_shell(before)
+        before = before if word.text.startswith("-") else word.text
+        body = _find_written(shell, word) if is_program or is_submitted or is_script else None
+        if body is not None:
+            return (*words[: at if is_script else start], *_SHELL[is_script:], body, *words[at:])
+    return words
+
+
+def list_unwritten(words: tuple[Word, ...], shell: ShellState) -> tuple[MissingValue, ...]:
+    """Return files that a launch names, that the text writes in front of it and that do not exist yet."""
+    named = [word.text for at, word in enumerate(words) if at < 2 or words[at - 2].text != "-c"]
+    parts = {posixpath.normpath(part) for text in named for part in re.split(r"[=,:]", text) if part}
+    lacking: list[MissingValue] = []
+    for name, body in shell.written.items():
+        if not name or posixpath.normpath(name) not in parts:
+            continue
+        local = shell.text_of(name)
+        if local is None:
+            message, fix = "is not written yet", "write it as the text does, and launch then"
+        elif body is not None and body.is_known and local.split() != body.text.split():
+            message, fix = (
+                "is another one on this machine",
+                "write it as the text does, or take that part out",
+            )
+        else:
+            shell.dropped.append(f"{name}: taken as it is on this machine")
+            continue
+        lacking.append(MissingValue(f"the launch reads {name}, which the text writes, and it {message}", fix))
+    return tuple(lacking)
 
 
 def read_text(shell: ShellState, words: list[Word], text: Word) -> None:
@@ -123,7 +178,7 @@ def read_redirection(
         )
     if not operator.endswith("<"):
         if is_filter and not operator.startswith("2"):
-            shell.writing.append(to)
+            shell.writing += [] if operator.endswith(">>") else [to]
             shell.written[to] = None if operator.endswith(">>") else shell.body
             if to and not to.startswith("/dev/"):
                 shell.dropped.append(f"{words[0].text} > {to}: {_WRITTEN}")
