@@ -159,6 +159,25 @@ for batch in DataLoader(range(64), sampler=DistributedSampler(range(64))):
         break
 print(time.time() - start)
 """,
+    "a loop over validation data that ends by its number, which is an index too": DDP
+    + """
+def run(cfg, loader, held_out):
+    for step, (x, y) in enumerate(loader):
+        net(x.cuda()).sum().backward()
+        opt.step()
+        opt.zero_grad()
+        if step % cfg.interval == 0:
+            turns = cfg.turns if cfg.turns is not None else len(held_out)
+            losses = torch.zeros((turns,), device="cuda")
+            for turn, (x, y) in enumerate(held_out):
+                losses[turn] = net(x.cuda()).sum()
+                if turn + 1 == turns:
+                    break
+            dist.all_reduce(losses)
+data = torch.utils.data.TensorDataset(torch.ones(64, 4), torch.ones(64))
+loaders = [DataLoader(data, sampler=DistributedSampler(data)) for _ in range(2)]
+run(load_config(), *loaders)
+""",
     "CUDA where a group is asked for that nothing makes": """
 import torch
 from accelerate import Accelerator
@@ -241,3 +260,50 @@ def test_gpu_0_of_each_task_may_be_its_own(text: str, levels: set[Level]) -> Non
     ]
     assert {item.level for item in found} == levels
     assert all(("--gpus-per-task=1" in item.message) is (levels == {Level.WARNING}) for item in found)
+
+
+_CLIPPED = """
+import torch
+from accelerate import Accelerator
+config = load_config()
+acc = Accelerator(MODE)
+net = torch.nn.Linear(2, 2)
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+net, opt = acc.prepare(net, opt)
+def shrink(net, limit=1.0):
+    norm = sum(each.grad.norm() for each in net.parameters())
+    for each in net.parameters():
+        each.grad.data.mul_(min(1.0, limit / norm))
+for x in load_data():
+    acc.backward(net(x).sum())
+    CLIP
+    opt.step()
+    opt.zero_grad()
+"""
+_TORCHS = "torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)"
+_OWN = "shrink(net)"
+
+
+@pytest.mark.parametrize(
+    ("mode", "level", "said"),
+    [
+        ("mixed_precision='fp16'", Level.WARNING, ""),
+        ("", Level.WARNING, ", where it trains in fp16"),
+        ("mixed_precision=config.mode", Level.INFO, ", where it trains in fp16"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("clip", "does", "fix"),
+    [
+        (_TORCHS, "torch's clip_grad_norm_ clips", "acc.clip_grad_norm_(net.parameters(), 1.0)"),
+        (_OWN, "this changes", "acc.unscale_gradients() before it"),
+    ],
+)
+def test_what_clips_is_named_and_how_sure_its_scaler_is(
+    mode: str, level: Level, said: str, clip: str, does: str, fix: str
+) -> None:
+    text = _CLIPPED.replace("MODE", mode).replace("CLIP", clip)
+    found = [item for item in lint(text, "train.py").findings if item.code == "P116"]
+    assert [(item.level, item.message, item.fix) for item in found] == [
+        (level, f"{does} gradients that accelerate's fp16 has scaled{said}", fix)
+    ]

@@ -7,7 +7,7 @@ from preflight.script.rules.registry import RULES as RULES  # noqa: PLC0414 - fr
 MODULES = tuple(
     import_module(f"{__package__}.{name}")
     for name in (
-        *("autocast", "autocast_losses", "backward", "checkpoints", "collectives"),
+        *("autocast", "autocast_losses", "backward", "checkpoints", "clipped_gradients", "collectives"),
         *("data_parallel", "data_loaders", "divided_losses", "exchange_arguments", "flat_parameters"),
         *("gathered_losses", "group_order", "files", "half_masks"),
         *("grad_scaler", "graph_flow", "kept_graphs", "late_sync", "local_ranks", "model_wrappers", "models"),

@@ -8,18 +8,14 @@ from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import MAYBE
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.libraries.casts import list_parts
 from preflight.script.libraries.models import find_trained_dtype
 from preflight.script.rules.autocast import is_in_validation
 from preflight.script.rules.data_loaders import is_measuring_loop
-from preflight.script.rules.own_measures import get_last_name
-from preflight.script.rules.own_names import name_of, step_at
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import list_names
 from preflight.script.syntax_trees import unparse, walk
-from preflight.script.values import Const, Dtype, Ref, Seq
+from preflight.script.values import Const, Dtype, Ref
 from preflight.script.values.constants import FALSE, NONE, TRUE
-from preflight.script.values.heap import HeapObject
 from preflight.script.values.operations import as_bool, as_text, list_values, place_of
 
 _SCALES = (
@@ -116,82 +112,6 @@ def _within_a_trainer(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     message = "this scaler scales what the Trainer's fp16 scales already"
     fix = "drop one of the two: fp16=True scales the loss already"
     yield RuleHit(scaler.place, message, fix, Level.ERROR, (event.place,))
-
-
-_CLIPS = {
-    "Lightning": "gradient_clip_val=..., or self.clip_gradients(...)",
-    "Fabric": "fabric.clip_gradients(model, optimizer, ...)",
-}
-
-
-@rule("P116", "clip")
-def clipping_scaled_gradients(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
-    """Gradients are clipped while they are still scaled.
-
-    Clipping at 1.0 what is 65536 times too large leaves next to nothing of every gradient. Behind
-    scaler.step(optimizer) it changes nothing: the step has used the gradients.
-    Source: torch.amp's documentation on unscale_; accelerate's clip_grad_norm_.
-    """
-    held = event.values.get("models", NONE)
-    models = [item for item in held.items if isinstance(item, Ref)] if isinstance(held, Seq) else []
-    for model in models:
-        accelerator = it.thing(it.attr(model, "accelerator"))
-        if accelerator is not None:
-            words = {as_text(item) for item in list_values(accelerator.get("mixed_precision"))}
-            if any(each.get("unscaled", FALSE) == TRUE for each in _optimizers_of(it, model)):
-                continue
-            if not words <= {"no", "bf16", "fp8"} and accelerator.get("sharded") != TRUE:
-                who = as_text(accelerator.get("who", Const("accelerate")))
-                message = f"torch's clip_grad_norm_ clips gradients that {who}'s fp16 has scaled"
-                name = name_of(it, "accelerator", it.frame) or "accelerator"
-                given = unparse(event.call.node).partition("(")[2] if event.call else "...)"
-                fix = _CLIPS.get(who or "", f"{name}.clip_grad_norm_({given}")
-                yield RuleHit(event.place, message, fix, Level.WARNING)
-            continue
-        if it.state.scaled and not _unscaled(it, model):
-            yield _clipped_scaled(it, event)
-    if not models and it.state.scaled and not _unscaled(it, None):
-        yield _clipped_scaled(it, event)
-
-
-def _clipped_scaled(it: Interpreter, event: ScriptEvent) -> RuleHit:
-    if late := _stepped_before(it, event):
-        message = f"{late} has used the gradients before they are clipped: this changes nothing"
-        return RuleHit(event.place, message, f"clip between unscale_() and {late}", Level.WARNING)
-    unscale = "{}.unscale_({})".format(*step_at(it, event.place))
-    message = f"gradients are clipped before {unscale}, so while they are scaled"
-    level = Level.WARNING if it.notes.get("scaler") else Level.INFO  # off on these GPUs
-    return RuleHit(event.place, message, f"{unscale} before it", level)
-
-
-def _stepped_before(it: Interpreter, event: ScriptEvent) -> str:
-    """Return the step that is between unscale_() of its optimizer and this, and none behind it, or ""."""
-    calls = [call for call in it.list_nodes(ast.Call) if isinstance(call.func, ast.Attribute)]
-    steps = [call for call in calls if get_last_name(call) == "step" and call.args]
-    if not steps or any(call.lineno >= event.place.line for call in steps):
-        return ""
-    last = max(steps, key=lambda call: call.lineno)
-    unscaled = [call for call in calls if get_last_name(call) == "unscale_" and call.lineno < last.lineno]
-    own = [call for call in unscaled if call.args and unparse(call.args[0]) == unparse(last.args[0])]
-    return unparse(last) if own else ""
-
-
-def _unscaled(it: Interpreter, model: Ref | None) -> bool:
-    """Whether an optimizer of the model may have been unscaled, or never meets a scaler."""
-    return any(thing.get("unscaled", FALSE) != FALSE for thing in _optimizers_of(it, model))
-
-
-def _optimizers_of(it: Interpreter, model: Ref | None) -> list[HeapObject]:
-    """Return the optimizers that step a model or parts of it; where none is known, those of none, or all."""
-    optimizers = [thing for thing in it.state.heap.values() if thing.kind == "optimizer"]
-    parts = set(list_parts(it, model.id)) if model is not None else set()
-    steps = ((thing, getattr(thing.get("models"), "items", ())) for thing in optimizers)
-    mine = [
-        thing for thing, models in steps if any(isinstance(item, Ref) and item.id in parts for item in models)
-    ]
-    if model is not None and not mine:
-        mine = [thing for thing in optimizers if not getattr(thing.get("models"), "items", ())]
-    return mine or optimizers  # where none is known, unscale_ itself ends what is scaled
 
 
 @rule("P117", "evaluate", "train")
