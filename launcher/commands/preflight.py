@@ -4,69 +4,57 @@ from typing import Any
 
 import click
 
+from launcher.commands import _host_options, _param_types
 from launcher.commands._answer import json_option
 from launcher.commands._deep_options import add_deep_options, deep_flag
-from launcher.commands._host_options import (
-    add_host_options,
-    add_hosts_argument,
-    max_age_option,
-    transport_option,
-)
 from launcher.commands._option_rules import forbid_together, require_another
-from launcher.commands._param_types import (
-    LocalPathParam,
-    PrecisionParam,
-    config_option,
-    flag,
-    gpus_option,
-    ignore_option,
-    page_param,
-)
 
 _OF_HOSTS = "--deep --max-age --transport --identity-file --accept-new-host-keys --parallel"
 
 
 @click.command()
-@add_hosts_argument
-@config_option("Judge for this run config (a name or a path).")
-@gpus_option
+@_host_options.add_hosts_argument
+@_param_types.config_option("Judge for this run config (a name or a path).")
+@_param_types.gpus_option
 @click.option(
     "--port", type=click.IntRange(1, 65535), metavar="N", help="Main port, instead of the config's or 29500."
 )
-@click.option("--precision", type=PrecisionParam(), help="Mixed precision to judge for.")
-@ignore_option
-@flag("--separately", "Judge each host for itself, not all as one launch.")
+@click.option("--precision", type=_param_types.PrecisionParam(), help="Mixed precision to judge for.")
+@_param_types.ignore_option
+@_param_types.flag("--separately", "Judge each host for itself, not all as one launch.")
 @json_option
-@flag("--jsonl", "as_jsonl", "Print a line of JSON for each host as it answers, and one for all.")
-@flag("--facts", "With --json or --jsonl: everything that was read, too.")
+@_param_types.flag(
+    "--jsonl", "as_jsonl", "Print a line of JSON for each host as it answers, and one for all."
+)
+@_param_types.flag("--facts", "With --json or --jsonl: everything that was read, too.")
 @click.option(
     "--html",
     "page",
-    type=page_param,
+    type=_param_types.page_param,
     metavar="FILE",
     help="Write a page to look at, too: one file, no network; - is standard output, for the page alone.",
 )
-@flag("-v", "--verbose", "Show what was read, and all information.")
+@_param_types.flag("-v", "--verbose", "Show what was read, and all information.")
 @click.option(
     "--from",
     "recordings",
     multiple=True,
-    type=LocalPathParam(exists=True, dir_okay=False),
+    type=_param_types.LocalPathParam(exists=True, dir_okay=False),
     help="Judge facts saved by `gpulaunch record` instead of asking a host; with -i by what that expects.",
 )
 @click.option(
     "--from-smi",
     "smi_files",
     multiple=True,
-    type=LocalPathParam(exists=True, dir_okay=False, allow_dash=True),
+    type=_param_types.LocalPathParam(exists=True, dir_okay=False, allow_dash=True),
     help="Judge a saved `nvidia-smi -q -x` (or -q, a table, a CSV; - is stdin), of one host or several.",
 )
-@flag("--prolog", "Only the health of this node: one line, exit code 0 or 1, less than 10 s.")
-@max_age_option
+@_param_types.flag("--prolog", "Only the health of this node: one line, exit code 0 or 1, less than 10 s.")
+@_host_options.max_age_option
 @deep_flag
 @add_deep_options
-@transport_option
-@add_host_options
+@_host_options.transport_option
+@_host_options.add_host_options
 @forbid_together(
     "--prolog",
     "--html --json --jsonl --facts --from --from-smi --config --gpus --port --precision --separately"

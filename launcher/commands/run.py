@@ -4,92 +4,86 @@ from typing import Any
 
 import click
 
+from launcher.commands import _param_types
 from launcher.commands._argv import LaunchCommand
 from launcher.commands._completion import complete_files
 from launcher.commands._deep_options import deep_flag
 from launcher.commands._host_options import add_host_options, max_age_option, transport_option
 from launcher.commands._option_rules import forbid_together, require_another
-from launcher.commands._param_types import (
-    DurationParam,
-    RunNameParam,
-    all_ranks_option,
-    config_option,
-    flag,
-    gpus_option,
-    hosts_option,
-    ignore_option,
-    key_option,
-    launch_option,
-    logs_option,
-    plain_option,
-    set_option,
-)
 
 MOST_WAIT_S = 7 * 86400.0  # /tmp loses files unchanged for ten days; a ticket in a queue may not change
 
 
 @click.command("run", cls=LaunchCommand, options_metavar="[OPTIONS] {SCRIPT | -c NAME | -- COMMAND...}")
-@config_option("Run config: a name, or a path to a YAML file.")
-@hosts_option("Names, ranges, groups or all")
-@key_option(
+@_param_types.config_option("Run config: a name, or a path to a YAML file.")
+@_param_types.hosts_option("Names, ranges, groups or all")
+@_param_types.key_option(
     "--nodes",
     "nodes",
     "N",
     "Take the first N of these hosts that nothing stops; other good ones are spares for restarts.",
 )
-@gpus_option
+@_param_types.gpus_option
 @click.option(
     "--name",
-    type=RunNameParam(),
+    type=_param_types.RunNameParam(),
     default="",
     metavar="NAME",
     help="Name of the run, the first part of its id; else that of the script or run config.",
 )
-@key_option("--port", "main_port", "N", "Main port to ask for; another free one is taken when it is busy.")
-@key_option("--precision", "precision", "WHICH", "Mixed precision: auto, no, fp16, bf16 or fp8.")
-@key_option("--guard", "guard", "WHAT", "What the guard in each rank does: stop, warn or off.")
-@key_option("--hang-timeout", "hang_timeout", "DURATION", "End a run that shows no life for so long.")
-@flag("--sync", "Send the working tree to the hosts first; without it a SCRIPT goes alone.")
-@set_option
-@launch_option
-@ignore_option
-@flag("--dry-run", "Print the plan and why; start nothing.")
-@flag("--show-secrets", "With --dry-run: print passwords and tokens as they are.")
-@flag("--clean", "First end what is proven left over from dead runs of yours.")
+@_param_types.key_option(
+    "--port", "main_port", "N", "Main port to ask for; another free one is taken when it is busy."
+)
+@_param_types.key_option("--precision", "precision", "WHICH", "Mixed precision: auto, no, fp16, bf16 or fp8.")
+@_param_types.key_option("--guard", "guard", "WHAT", "What the guard in each rank does: stop, warn or off.")
+@_param_types.key_option(
+    "--hang-timeout", "hang_timeout", "DURATION", "End a run that shows no life for so long."
+)
+@_param_types.flag("--sync", "Send the working tree to the hosts first; without it a SCRIPT goes alone.")
+@_param_types.set_option
+@_param_types.launch_option
+@_param_types.ignore_option
+@_param_types.flag("--dry-run", "Print the plan and why; start nothing.")
+@_param_types.flag("--show-secrets", "With --dry-run: print passwords and tokens as they are.")
+@_param_types.flag("--clean", "First end what is proven left over from dead runs of yours.")
 @click.option(
     "--wait",
-    type=DurationParam(min=0, max=MOST_WAIT_S),
+    type=_param_types.DurationParam(min=0, max=MOST_WAIT_S),
     help="Wait in turn until the GPUs are free, at most so long.",
 )
 @max_age_option
-@flag("--rehearse", "Rehearse a few steps first; run only if all is proven.")
+@_param_types.flag("--rehearse", "Rehearse a few steps first; run only if all is proven.")
 @deep_flag
-@flag("--json", "as_json", "Print one JSON document; all else goes to stderr.")
-@plain_option
-@flag("-v", "--verbose", "All that the checks of the hosts found; with --dry-run the environments, too.")
-@all_ranks_option
-@flag("-d", "--detach", "Leave once the ranks are as planned; the run continues.")
-@key_option("--restarts", "restart.max", "N", "How often at most a run that failed is started again.")
-@flag("--no-restart", "Let a run that failed stay ended, whatever its config says.")
-@key_option(
+@_param_types.flag("--json", "as_json", "Print one JSON document; all else goes to stderr.")
+@_param_types.plain_option
+@_param_types.flag(
+    "-v", "--verbose", "All that the checks of the hosts found; with --dry-run the environments, too."
+)
+@_param_types.all_ranks_option
+@_param_types.flag("-d", "--detach", "Leave once the ranks are as planned; the run continues.")
+@_param_types.key_option(
+    "--restarts", "restart.max", "N", "How often at most a run that failed is started again."
+)
+@_param_types.flag("--no-restart", "Let a run that failed stay ended, whatever its config says.")
+@_param_types.key_option(
     "--on-disconnect",
     "on_disconnect",
     "WHAT",
     "continue (default): the run continues when this client is gone; stop: it ends.",
 )
-@key_option(
+@_param_types.key_option(
     "--disconnect-timeout",
     "disconnect_timeout",
     "DURATION",
     "How long hosts wait for this client (--on-disconnect stop), and it for silent hosts (10m).",
 )
-@key_option(
+@_param_types.key_option(
     "--grace",
     "grace",
     "DURATION",
     "From SIGTERM to SIGKILL when the run is stopped (10s): time for a last checkpoint.",
 )
-@logs_option("Local directory for the full log of each rank.")
+@_param_types.logs_option("Local directory for the full log of each rank.")
 @transport_option
 @add_host_options
 @require_another("--show-secrets", "--dry-run")
