@@ -36,7 +36,7 @@ from preflight.smi_reports.query_csv import parse_csv
 from preflight.smi_reports.short_outputs import LSPCI, list_tree, parse_lspci
 from preflight.smi_reports.surroundings import ERRORS, close_xml
 from preflight.smi_reports.system_reports import COLLECTED, INFORMATION, parse_information, parse_report
-from preflight.smi_reports.unsupported_files import OTHER_TABLE
+from preflight.smi_reports.unsupported_files import OF_ACCOUNTING, OTHER_TABLE
 from preflight.smi_reports.wrapped_lines import MONITOR
 
 Facts = dict[str, Any]
@@ -323,7 +323,7 @@ def build_monitor_facts(text: str) -> Facts:
 
 def parse_bare_rows(text: str) -> Facts | None:
     """Return what rows of a CSV without names say themselves, None where there are none."""
-    read = parse_headerless(text)
+    read = None if re.search(OF_ACCOUNTING, text, re.MULTILINE) else parse_headerless(text)
     if read is None:
         return None
     facts = _tree_facts(read[0])

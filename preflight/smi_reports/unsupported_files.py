@@ -14,6 +14,9 @@ RECORD = r'\A\s*\{\s*"schema": *"gpulaunch\.record/'
 SCRIPT = r"\A#! ?/"
 """Its comments may show what nvidia-smi prints."""
 
+OF_ACCOUNTING = r"^(?:[a-z_]+(?: \[ms\])?, )*(?:gpu_utilization \[%\]|retired_pages\.address), [a-z_]"
+"""Its rows are those of processes and pages, not of GPUs."""
+
 _ELSEWHERE = "; save `nvidia-smi -q -x > FILE` on a host with GPUs of NVIDIA: gpulaunch reads no others"
 _OTHERS = {
     r"\A\s*\Z": "is empty",
@@ -65,7 +68,7 @@ _OTHERS = {
         r"^[^\S\n]*(?:Product Name|GPU UUID|Compute Mode|FB Memory Usage|ECC Errors|Remapped Rows"
         r"|Retired Pages|Clocks (?:Throttle|Event) Reasons)[^\S\n]*(?::[^\S\n]|$)"
     ): "is a part of nvidia-smi -q without the line that names its GPU (GPU 00000000:65:00.0)",
-    r"^(?:[a-z_]+, )*(?:gpu_utilization \[%\]|retired_pages\.address), [a-z_]": (
+    OF_ACCOUNTING: (
         "lists retired pages or what accounting recorded of processes, and not the GPUs of the host"
     ),
     r"^(?:timestamp|[a-z_]+(?:\.[a-z_]+)+)(?: \[[\w/%]+\])?(?:, [a-z_.]+(?: \[[\w/%]+\])?)*[^\S\n]*$": (

@@ -340,6 +340,10 @@ def test_a_value_that_is_a_reset_says_that_the_gpu_needs_one() -> None:
         ('{"card0": {"Temperature (Sensor edge) (C)": "31.0", "GPU use (%)": "19"}}\n', "AMD"),
         ('[{"device_name": "AMD Radeon RX 7900 XTX", "gpu_util": "73%"}]\n', "AMD"),
         ("timestamp, gpu_name, pid, gpu_utilization [%], max_memory_usage [MiB]\n", "accounting"),
+        (
+            "gpu_name, pid, time [ms], gpu_utilization [%], max_memory_usage [MiB]\nA, 1, 2 ms, 3 %, 4 MiB\n",
+            "accounting",
+        ),
         ("# gpu   pwr\n# Idx     W\n", "no values"),
         ("nvidia-smi [OPTION1 [ARG1]] [OPTION2 [ARG2]] ...\n\n  LIST OPTIONS:\n", "the help of nvidia-smi"),
         ("    FB Memory Usage\n        Used        : 4 MiB\n", "without the line that names its GPU"),
