@@ -1,17 +1,20 @@
 """ssh_config(5) as OpenSSH reads it: Host, Match, Include, first value wins; mistakes name file and line."""
 
 import glob
+import os
+import shlex
 import subprocess
 import threading
 from collections.abc import Iterator
 from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
+from typing import Literal
 
 from launcher.errors import ConfigError, HostError
 from launcher.local.descriptors import raise_if_exhausted
 from launcher.local.home import expand_home
-from launcher.local.user import read_login_name
+from launcher.local.user import is_open_to_others, read_login_name
 from launcher.transports.ssh.config_values import Tokens, matches_patterns, split_words
 from preflight.frozen import dataclass
 
@@ -43,6 +46,7 @@ class _Block:
     names: frozenset[str] | None  # of a Host line without patterns: all that it matches, in lower case
 
 
+_Kind = Literal["own", "system", "given"]
 _PATTERN = frozenset("*?!")
 _HEADS = frozenset({"host", "match", "<include>", "</include>"})
 _reading = threading.Lock()
@@ -108,9 +112,9 @@ def _read_files(path: Path | None) -> tuple[tuple[_Block, ...], ...]:
 def _files(path: Path, is_users_own: bool) -> tuple[tuple[_Block, ...], ...]:  # noqa: FBT001 - lru_cache keys
     """Return the files that count, read. Looked for once for all hosts."""
     if not is_users_own:
-        return (_read(str(path), False),)
-    own = [_read(str(path), False)] if path.exists() else []
-    return (*own, *([_read(SYSTEM_FILE, True)] if _SYSTEM.exists() else []))
+        return (_read(str(path), "given"),)
+    own = [_read(str(path), "own")] if path.exists() else []
+    return (*own, *([_read(SYSTEM_FILE, "system")] if _SYSTEM.exists() else []))
 
 
 def _apply(blocks: tuple[_Block, ...], state: _Lookup) -> None:
@@ -189,10 +193,10 @@ def _runs(host: str, command: str, where: str) -> bool:
 
 
 @lru_cache(maxsize=8)
-def _read(path: str, system: bool) -> tuple[_Block, ...]:  # noqa: FBT001 - lru_cache keys
+def _read(path: str, kind: _Kind) -> tuple[_Block, ...]:
     """Return a file's blocks, included ones in place. Read once for all hosts."""
     blocks: list[tuple[ConfigLine, list[ConfigLine]]] = [(ConfigLine("", (), "", path), [])]
-    for line in _lines(Path(path), system=system, depth=0):
+    for line in _lines(Path(path), kind, depth=0):
         if line.key in _HEADS:
             blocks.append((line, []))
         else:
@@ -206,16 +210,24 @@ def _plain_names(head: ConfigLine) -> frozenset[str] | None:
     return frozenset(word.lower() for word in head.words)
 
 
-def _lines(path: Path, *, system: bool, depth: int) -> Iterator[ConfigLine]:
+def _lines(path: Path, kind: _Kind, *, depth: int) -> Iterator[ConfigLine]:
     if depth > _DEEPEST_INCLUDE:
         raise ConfigError(
             f"{path}: Include goes deeper than {_DEEPEST_INCLUDE} files; does it include itself?"
         )
     try:
-        text = path.read_bytes().decode("utf-8", "surrogateescape")
+        with path.open("rb") as file:
+            state = os.fstat(file.fileno())
+            text = file.read().decode("utf-8", "surrogateescape")
     except OSError as failure:
         raise_if_exhausted(failure)
         raise ConfigError(f"{path}: {failure.strerror}") from None
+    if kind == "own" and is_open_to_others(state):
+        raise ConfigError(
+            f"{path}: others may write commands into it, and ssh refuses it, too"
+            f" (Bad owner or permissions):"
+            f" chown $USER {shlex.quote(str(path))}; chmod go-w {shlex.quote(str(path))}"
+        )
     for number, raw in enumerate(text.splitlines(), start=1):
         line = _parse(raw, f"{path}:{number}")
         if line is None:
@@ -224,14 +236,14 @@ def _lines(path: Path, *, system: bool, depth: int) -> Iterator[ConfigLine]:
             yield line
             continue
         for word in line.words:
-            for file in _included(word, system=system):
+            for part in _included(word, kind):
                 yield ConfigLine("<include>", (), "", line.where)
-                yield from _lines(file, system=system, depth=depth + 1)
+                yield from _lines(part, kind, depth=depth + 1)
                 yield ConfigLine("</include>", (), "", line.where)
 
 
-def _included(word: str, *, system: bool) -> list[Path]:
-    base = "/etc/ssh" if system else str(expand_home("~/.ssh"))
+def _included(word: str, kind: _Kind) -> list[Path]:
+    base = "/etc/ssh" if kind == "system" else str(expand_home("~/.ssh"))
     pattern = str(Path(base) / expand_home(word))
     found = sorted(glob.glob(pattern))  # noqa: PTH207 - Path.glob takes no absolute pattern
     return [Path(name) for name in found if Path(name).is_file()]
