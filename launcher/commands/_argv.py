@@ -87,7 +87,7 @@ def _refuse_loose_word(given: list[str], ctx: click.Context) -> None:
     if not loose:
         return
     word, place = one_line(loose[0], 100), given.index(loose[0])
-    argument = one_line(shlex.join([*start, "--", *words]), 200)
+    argument = one_line(shlex.join([*start, "--", *words]))
     if config is not None and word.endswith(".py"):
         raise WrongUsage(
             f"a script and a run config: {word} and {one_line(config, 100)}",
@@ -139,7 +139,7 @@ def _place(error: click.NoSuchOption, given: list[str], ctx: click.Context) -> t
     first = next((n for n, word in enumerate(before_script) if posixpath.basename(word) in LAUNCHERS), None)
     if first is not None and not has_command:
         own, theirs = _split_own(given[first:], ctx.command.params)
-        line = one_line(f"{shlex.join((*given[:first], *own))} -- {shlex.join(theirs)}".strip(), 200)
+        line = one_line(f"{shlex.join((*given[:first], *own))} -- {shlex.join(theirs)}".strip())
         return wrong, f"a command goes after --: {command} {line}"
     from launcher.engines.command_line.option_equivalents import find_own_option  # noqa: PLC0415 - only for a mistake
 
@@ -204,7 +204,7 @@ def _split_line(given: list[str], at: int, known: Mapping[str, click.Parameter])
     if script in theirs and not {"-c", "--config"}.intersection(ours):
         theirs.remove(script)
         ours.insert(0, script)
-    return one_line(f"{shlex.join(ours) or '...'} -- {shlex.join(theirs)}", 200)
+    return one_line(f"{shlex.join(ours) or '...'} -- {shlex.join(theirs)}")
 
 
 def _setting(option: str, value: str) -> str:

@@ -86,7 +86,7 @@ def command(
     for path in absent:
         where = f"in the output of {plan.run_id}, or where it ran without one"
         deeper = "" if path[0] in "/~" else f"; one directory deeper: --path {shlex.quote(f'*/{path}')}"
-        answer.say(f"no host has {one_line(path)} {where}{one_line(deeper, 200)}", err=True)
+        answer.say(f"no host has {one_line(path)} {where}{one_line(deeper)}", err=True)
         code = max(code, ExitCode.NEGATIVE)
     answer.say(f"in {name_place(directory, [node.host for node, _ in nodes], paths)}")
     if not (logs_only or paths or found.record is None or found.record.has_output):

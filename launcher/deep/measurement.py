@@ -92,7 +92,7 @@ def _prepare(launch: LaunchRequest, result: PreflightResult, options: targets.De
     for _ in range(_ROUNDS):
         checked = preflight_hosts(request)
         bad = {
-            name: Unmeasured(name, None, one_line(error.detail, 200), error.fix)
+            name: Unmeasured(name, None, one_line(error.detail), error.fix)
             for name, error in checked.errors.items()
         } | targets.list_blocked_hosts(checked)
         left_out += tuple(bad.values())
@@ -110,7 +110,7 @@ def _without_cluster_findings(
     """Return the launch, unless findings about several hosts, or the plan itself, are against it."""
     stopping = [finding for finding in result.findings if blocks_launch(finding)]
     launch = CheckedLaunch(request, result, result.script)
-    why = "; ".join(f"{finding.code}: {one_line(finding.message, 200)}" for finding in stopping[:2])
+    why = "; ".join(f"{finding.code}: {one_line(finding.message)}" for finding in stopping[:2])
     if not why:
         try:
             launch.plan()

@@ -202,7 +202,7 @@ def save_floors(readings: Iterable[Reading], inventory: Inventory) -> Iterator[s
     write_atomic(path, set_expectations(_read(path), floors))
     for host, values in floors.items():
         words = ", ".join(f"{name} {value:g}" for name, value in values.items())
-        yield f"{one_line(str(path), 200)}: {host} expects {words}"
+        yield f"{one_line(str(path))}: {host} expects {words}"
 
 
 def _read(path: Path) -> str:

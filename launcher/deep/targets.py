@@ -75,7 +75,7 @@ def choose_hosts(result: PreflightResult, job: Job) -> tuple[tuple[HostEntry, ..
         facts = result.facts.get(entry.name)
         if facts is None:
             error = result.errors.get(entry.name)
-            why = one_line(error.detail, 200) if error is not None else "it did not answer"
+            why = one_line(error.detail) if error is not None else "it did not answer"
             left_out.append(Unmeasured(entry.name, None, why, error.fix if error is not None else ""))
             continue
         busy = tuple(_left_out_gpus(entry, facts, job))
@@ -130,7 +130,7 @@ def list_blocked_hosts(result: PreflightResult) -> dict[str, Unmeasured]:
     """Return the hosts that findings about them alone keep from being measured."""
     return {
         finding.hosts[0]: Unmeasured(
-            finding.hosts[0], None, f"{finding.code}: {one_line(finding.message, 200)}", finding.fix
+            finding.hosts[0], None, f"{finding.code}: {one_line(finding.message)}", finding.fix
         )
         for finding in result.findings
         if blocks_launch(finding) and len(finding.hosts) == 1

@@ -20,7 +20,7 @@ class ClientMessages:
     def stop(self, grace_s: float, why: str, *, stacks: bool, failed: bool) -> None:
         """Have the run ended: SIGTERM, `grace_s`, SIGKILL. `stacks`: it hangs; `failed`: no person asks."""
         word = b"hung" if stacks else b"failed" if failed else b"stop"
-        self._unsent.append(b"%s %.3f %s\n" % (word, grace_s, one_line(why, 200).encode()))
+        self._unsent.append(b"%s %.3f %s\n" % (word, grace_s, one_line(why).encode()))
 
     def detach(self) -> None:
         """Have the run continue without its client."""

@@ -190,7 +190,7 @@ class RunReporter:
         missing = set(self.usages.missing)
         self.usages.feed(report.host, report.fields, report.at)
         for host in sorted(set(self.usages.missing) - missing):
-            why = one_line(self.usages.missing[host], 200)
+            why = one_line(self.usages.missing[host])
             self.say(f"{host}: the use of its GPUs cannot be measured: {why}", bad=True)
         now = self._clock()
         if now - self._usage_reported_at >= USAGE_EVERY_S:
@@ -222,7 +222,7 @@ class RunReporter:
         for line in lines:
             if b"heckpoint" not in line or _SAVED.search(line) is None:
                 continue
-            text = one_line(line, 200)
+            text = one_line(line)
             if text not in self._checkpoints and len(self._checkpoints) < _MOST_CHECKPOINTS:
                 self._checkpoints.add(text)
                 self._book.add_event(f"{host}: {text}")

@@ -68,7 +68,7 @@ class HostTicket(Closing):
 
     def _take(self, header: Mapping[str, object]) -> None:
         if "refused" in header:
-            raise HostError(self.host, one_line(str(header["refused"]), 200))
+            raise HostError(self.host, one_line(str(header["refused"])))
         ahead, who = header.get("ahead"), header.get("who")
         if type(ahead) is not int or not isinstance(who, list) or not 0 <= ahead <= _MOST_AHEAD:
             raise ValueError("a frame without `ahead`")
@@ -82,7 +82,7 @@ class HostTicket(Closing):
 
 def _queue_in(host: str, header: Mapping[str, object]) -> str:
     if "refused" in header:
-        raise HostError(host, one_line(str(header["refused"]), 200))
+        raise HostError(host, one_line(str(header["refused"])))
     queue = header.get("queue")
     if not isinstance(queue, str) or not 0 < len(queue) <= _LONGEST_QUEUE:  # two that do not are not one host
         raise AgentProtocolError(host, "its answer cannot be read: it does not say which queue it is")

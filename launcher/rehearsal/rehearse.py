@@ -117,7 +117,7 @@ def remove_scratch(prepared: CheckedLaunch, outcome: Outcome) -> Iterator[Proof]
                 )
             answer = find_answer(done, node.host, node.python, "the removal of the scratch directory")
         except GpulaunchError as error:
-            text = f"could not be removed on {node.host}: {one_line(error.message, 200)}"
+            text = f"could not be removed on {node.host}: {one_line(error.message)}"
             yield Proof("scratch", False, text)
             continue
         yield _cleaned(node, answer)

@@ -120,7 +120,7 @@ def _encode_matrix(matrix: PairMatrix) -> dict[str, Any]:
 def render_deep_report(document: Mapping[str, Any], *, ascii_only: bool = False) -> Iterator[str]:
     """Yield a document as text. It may come from a file, so nothing of it is trusted."""
     ranks = _rows(document, "ranks")
-    ended = one_line(str(document.get("ended") or ""), 200)
+    ended = one_line(str(document.get("ended") or ""))
     took = spell_duration(read_number(document.get("seconds")) or 0.0)
     yield f"deep checks: {count_noun(len(ranks), 'rank')} in {took}{f'; {ended}' if ended else ''}"
     values = group_alike((str(each.get("label")), each) for each in _rows(document, "values"))

@@ -69,7 +69,7 @@ def _head(run: RunFiles) -> Iterator[str]:
         if outcome.get("attempts", 1) != 1:
             yield f"attempts: {one_line(str(outcome['attempts']))}"
     elif run.ends:
-        yield f"{name}: {one_line(describe_end(*summarize_ends(run.ends)), 200)}"
+        yield f"{name}: {one_line(describe_end(*summarize_ends(run.ends)))}"
     else:
         reasons = "it is live, ended when no client followed it, or could not be written"
         yield f"{name}: no outcome is kept locally: {reasons}; gpulaunch fetch brings how it ended"

@@ -122,7 +122,7 @@ def read_order(text: object, known: Iterable[object]) -> RestartOrder:
     try:
         return decode(RestartOrder, json.loads(text))
     except (ValueError, RecursionError, MalformedFacts) as error:
-        words = one_line(str(error), 200)
+        words = one_line(str(error))
         raise BadInput(f"what the host has kept for a restart cannot be read: {words}") from None
 
 

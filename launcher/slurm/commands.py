@@ -49,9 +49,7 @@ def open_local_commands(environ: Mapping[str, str] = os.environ) -> Connection:
     """
     conf = environ.get("SLURM_CONF", "")
     if conf and not os.path.exists(conf):  # noqa: PTH110 - Path raises where a folder may not be searched
-        raise BadInput(
-            f"SLURM_CONF is {one_line(conf, 200)}: no such file", f"unset SLURM_CONF, or {_NO_SLURM}"
-        )
+        raise BadInput(f"SLURM_CONF is {one_line(conf)}: no such file", f"unset SLURM_CONF, or {_NO_SLURM}")
     return LocalConnection(Endpoint(LOCALHOST, "local", ""), {**environ, "LC_ALL": "C"})
 
 

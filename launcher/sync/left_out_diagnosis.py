@@ -71,9 +71,9 @@ def _with_left_out(cause: Cause, source: Mapping[str, Any], start: str, login: s
             also = f", and name it {shown} in the arguments of the script" if is_local else ""
             return replace(cause, cause=words, fix=f"send {left_out.amount}{also}", command=command)
         if is_local and str(root) != target:
-            words = f"{one_line(path, 200)} is its local path; on {cause.host} the tree is in {target}"
+            words = f"{one_line(path)} is its local path; on {cause.host} the tree is in {target}"
             start = posixpath.relpath(posixpath.join(target, name), cwd)
-            return replace(cause, cause=words, fix=f"name it {one_line(start, 200)}", command="")
+            return replace(cause, cause=words, fix=f"name it {one_line(start)}", command="")
     return cause
 
 

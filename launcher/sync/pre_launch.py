@@ -150,7 +150,7 @@ def render_sync(found: Mapping[str, HostSync], apart: str) -> Iterator[str]:
     for former, names in group_alike((host.done.former, name) for name, host in found.items()).items():
         if former:
             yield (
-                f"sync: on {fold_hosts(names)} the directory had the tree of {one_line(former, 200)}:"
+                f"sync: on {fold_hosts(names)} the directory had the tree of {one_line(former)}:"
                 f" its other files and its outputs are still in it. {apart} keeps projects apart"
             )
     for name, host in found.items():

@@ -63,13 +63,11 @@ class Consent:
 
     def demand_end_command(self, words: tuple[str, ...], config: Path) -> None:
         """Raise BadInput unless the run config is the user's own, or the user allows its `on_end:`."""
-        what = (
-            f"{one_line(str(config), 200)} of this project runs a command locally when the run ends, as you:"
-        )
+        what = f"{one_line(str(config))} of this project runs a command locally when the run ends, as you:"
         if is_users_own(config, config.name) or self.allows((_AT_END, words, _directory()), what):
             return
         raise BadInput(
-            f"on_end of {one_line(str(config), 200)} would run a local command, not allowed yet:"
+            f"on_end of {one_line(str(config))} would run a local command, not allowed yet:"
             f" {shlex.join(words)}",
             "if you trust it: run at a terminal, and answer yes; or run without it: --set on_end=",
         )

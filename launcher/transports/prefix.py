@@ -105,7 +105,7 @@ class PrefixConnection(Closing):
             program = self._prefix.words[0]
             raise CommandMissing(self.name, f"{program} or what it starts was not found: {echo.said}")
         problem, fix = echo.problem()
-        shown = one_line(shlex.join(self._prefix.words), 200)
+        shown = one_line(shlex.join(self._prefix.words))
         raise PrefixFailed(self.name, f"`{shown}` {problem}", fix)
 
 

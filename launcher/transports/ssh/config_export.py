@@ -34,7 +34,7 @@ def export_config(inventory: Inventory, entries: Iterable[HostEntry]) -> tuple[l
         try:
             block = [f"Host {entry.name}", *(f"    {line}" for line in _options(entry, inventory))]
         except _NotWritableError as why:
-            left_out[entry.name] = one_line(str(why), 200)
+            left_out[entry.name] = one_line(str(why))
             lines.append(f"# {one_line(entry.name, 80)} is left out: {left_out[entry.name]}")
             continue
         lines += block
