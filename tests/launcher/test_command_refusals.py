@@ -216,6 +216,7 @@ LAUNCH = "torchrun --nproc_per_node 2 a.py $X"
                 ("${T[$HOSTNAME]}", "declare -A T=([a]=1)\ntorchrun a.py ${T[$HOSTNAME]}"),
                 ("${T[b]:=2}", "declare -A T=([a]=1)\ntorchrun a.py ${T[b]:=2}"),
                 ("${T[b]}", "set -u; declare -A T=([a]=1)\ntorchrun a.py ${T[b]}"),
+                ("${T[b]}", 'set -u; declare -A T=([a]=1)\nif [ "${T[b]}" = 1 ]; then :; fi\ntorchrun a.py'),
                 ("$((T[b]))", "declare -A T=([b]=$HOSTNAME)\ntorchrun a.py $((T[b]))"),
                 ("${T[@]}", "declare -A T=([a]=$X); ((T[a]++))\ntorchrun a.py ${T[@]}"),
                 ("$OPTIND", "set -- -n 4; while getopts n: o; do N=1; done\ntorchrun a.py $OPTIND"),

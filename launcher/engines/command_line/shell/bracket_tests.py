@@ -25,6 +25,8 @@ _CHANGED = re.compile(
 )
 """A variable, or a part of one, that needs a value: not `${NAME:-default}`."""
 
+_KEYED = re.compile(r"\$\{([A-Za-z_]\w*)\[([\w.-]+)\]\}", re.ASCII)
+
 OF_SHELL = re.compile(
     r"HOSTNAME|HOSTTYPE|OSTYPE|MACHTYPE|E?UID|PPID|RANDOM|SECONDS|LINENO|EPOCH\w+|BASH\w*|SHELLOPTS|IFS"
 )
@@ -212,7 +214,9 @@ def ends_unset(part: str, values: Variables) -> bool:
     """
     named = _CHANGED.fullmatch(part) if values.is_strict else None
     name = (named[1] or named[2]) if named is not None else ""
-    if _DEMAND.match(part):
+    keyed = _KEYED.fullmatch(part) if values.is_strict else None
+    elements = get_elements(keyed[1], values) if keyed is not None else None
+    if _DEMAND.match(part) or (keyed is not None and elements is not None and keyed[2] not in elements):
         return True
     is_set = name in values or OF_SHELL.fullmatch(name) or _OF_JOB.fullmatch(name)
     return bool(name) and not is_set

@@ -23,9 +23,10 @@ from launcher.engines.command_line.shell.words import Word
 from preflight import regex as re
 from preflight.frozen import dataclass
 
-_SUBJECT = r"!?(?:[A-Za-z_]\w*|[0-9]+|[@*])(?:\[[^\[\]]{1,100}\])?"
+_INDEX = r"(?:[^\[\]]|\[[^\[\]]{0,60}\]){1,100}"  # `${#LIST[@]}-1` too
+_SUBJECT = rf"!?(?:[A-Za-z_]\w*|[0-9]+|[@*])(?:\[{_INDEX}\])?"
 _PARAMETER = re.compile(
-    r"(?P<pointer>!?)(?P<name>[A-Za-z_]\w*|[0-9]+|[@*])(?:\[(?P<index>[^\[\]]{1,100})\])?"
+    rf"(?P<pointer>!?)(?P<name>[A-Za-z_]\w*|[0-9]+|[@*])(?:\[(?P<index>{_INDEX})\])?"
     r"(?:(?P<mark>:?[-=+?])(?P<word>.*))?",
     re.ASCII | re.DOTALL,
 )
