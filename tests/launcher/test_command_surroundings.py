@@ -363,3 +363,13 @@ def test_a_script_that_the_text_writes_is_read(
 )
 def test_a_script_that_is_written_in_part_is_not_read_as_whole(text: str) -> None:
     assert parse_line(text).unknown
+
+
+@pytest.mark.parametrize("launch", ["mpirun -n 8 --hostfile", "deepspeed --hostfile"])
+def test_a_file_of_nodes_that_a_job_sets_names_no_hosts(launch: str) -> None:
+    program = "a.py" if launch.startswith("deepspeed") else "python a.py"
+    parsed = parse_line(f"{launch} $PBS_NODEFILE {program}")
+    assert not parsed.unknown
+    assert not parsed.request.hostfile
+    assert any("those of --hosts" in said for said in parsed.dropped)
+    assert parse_line(f"{launch} $HOST_FILE {program}").unknown

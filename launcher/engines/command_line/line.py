@@ -12,7 +12,7 @@ from launcher.engines.command_line.options import LauncherOption, ValueKind
 from launcher.engines.command_line.parsed_command import CONDAS, Environment, MissingValue, OptionUse
 from launcher.engines.command_line.shell.missing_values import clear_placeholders, explain_no_values
 from launcher.engines.command_line.shell.words import Word, drop_itself, explain_replaced
-from launcher.engines.command_line.side_commands import find_launcher
+from launcher.engines.command_line.side_commands import explain_needless, find_launcher
 from launcher.errors import CommandRefused
 from preflight import regex as re
 
@@ -130,9 +130,12 @@ class CommandLine:
         self.unknown.append(MissingValue(error.message, error.fix, parts))
 
     def take(self, found: Iterable[FoundOption]) -> None:
-        """Take options of the launcher, without labels that have no value."""
+        """Take options of the launcher, without labels that have no value and files of a job's nodes."""
         for one in found:
-            if one.option.is_label and not all(word.is_known for word in one.words):
+            needless = [explain_needless(word) for word in one.words if one.option.sets == "hostfile"]
+            if any(needless):
+                self.dropped.append(f"{one.use.text}: {needless[0]}")
+            elif one.option.is_label and not all(word.is_known for word in one.words):
                 self.dropped.append(f"{one.use.text}: {one.option.why}")
             else:
                 self.found.append(one)

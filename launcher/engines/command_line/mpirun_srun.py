@@ -50,8 +50,8 @@ def _read_options(line: CommandLine, start: int, table: Table) -> int:
         reading = read_options(line.words, start, table)
     except CommandRefused as error:
         raise add_launch(error, line.words[start:]) from error
+    line.take(reading.found)
     for one in reading.found:
-        line.found.append(one)
         if one.option.kind == "variables":
             _take_variables(line, one)
         elif one.option.kind == "directory":

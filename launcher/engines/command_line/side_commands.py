@@ -42,7 +42,10 @@ _RC_FILES = as_names(
     ".bashrc .bash_profile .profile .zshrc .cshrc conda.sh conda.csh mamba.sh modules.sh modules.csh"
 )
 _OF_SHELL = ("cd", "pushd", "popd", "export", "unset", "deactivate", "set", "source", ".")
-_OF_JOB = re.compile(r"\bscontrol show hostnames?\b|\bSLURM_(?:JOB_)?NODELIST\b|^(?:\$\(|`)hostname\b")
+_OF_JOB = re.compile(
+    r"\bscontrol show hostnames?\b|\bSLURM_(?:JOB_)?NODELIST\b|^(?:\$\(|`)hostname\b"
+    r"|\b(?:PBS|COBALT|OAR)_NODEFILE\b|\bLSB_(?:DJOB_HOSTFILE|HOSTS)\b|\bPE_HOSTFILE\b"
+)
 _OF_PROGRAM = re.compile(
     r"(?:\$\((?:dirname|readlink -f|realpath)[ \t]+\"?)*"
     r"(?:\$\(|`)[ \t]*(?:which|command -v)[ \t]+[\w.+-]+[ \t]*[)`\"]+",
