@@ -232,3 +232,69 @@ def test_steps_in_half_precision_are_an_error_where_adam_divides_by_zero(eps: st
     """
     found = [each.level for each in lint(dedent(script), "train.py").findings if each.code == "P102"]
     assert found[0] is level
+
+
+_MODES = """
+import argparse, os, torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch.utils.data import DataLoader, DistributedSampler
+def train(rank, net, loader):
+    opt = torch.optim.SGD(net.parameters(), lr=0.1)
+    for epoch in range(9):
+        for batch in loader:
+            net(batch.cuda()).sum().backward()
+            opt.step()
+            opt.zero_grad()
+    torch.save(net.state_dict(), "net.pt")
+def work(rank, size):
+    dist.init_process_group("nccl", rank=rank, world_size=size)
+    torch.cuda.set_device(rank)
+    net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4).cuda(), device_ids=[rank])
+    train(rank, net, DataLoader(range(64), sampler=DistributedSampler(range(64))))
+parser = argparse.ArgumentParser()
+DECLARED
+args = parser.parse_args()
+CHOSEN
+"""
+_OF_WORDS = """
+if args.mode == "plain":
+    train(0, torch.nn.Linear(4, 4).cuda(), DataLoader(range(64), shuffle=True))
+elif args.mode == "export":
+    print("nothing to train")
+elif args.mode == "ddp":
+    mp.spawn(work, args=(args.size,), nprocs=args.size)
+"""
+_OF_NUMBERS = """
+if torch.cuda.device_count() > 1 and args.mode == 1:
+    dist.init_process_group("nccl")
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4).cuda())
+    loader = DataLoader(range(64), sampler=DistributedSampler(range(64)))
+else:
+    net, loader = torch.nn.Linear(4, 4).cuda(), DataLoader(range(64), shuffle=True)
+train(0, net, loader)
+"""
+
+
+@pytest.mark.parametrize(
+    ("declared", "chosen", "flag"),
+    [
+        ('parser.add_argument("--mode", default="plain")', _OF_WORDS, "--mode=ddp"),
+        ('parser.add_argument("--mode", type=int, default=0)', _OF_NUMBERS, "--mode=1"),
+    ],
+)
+def test_the_value_that_starts_ranks_is_tried(declared: str, chosen: str, flag: str) -> None:
+    size = 'parser.add_argument("--size", type=int, default=2)'
+    script = _MODES.replace("DECLARED", f"{declared}\n{size}").replace("CHOSEN", chosen)
+    found = [each for each in lint(script, "train.py").findings if each.code in ("R403", "R405")]
+    assert {(each.code, each.level) for each in found} == {("R403", Level.WARNING), ("R405", Level.WARNING)}
+    assert all(each.message.endswith(f", with {flag}") for each in found)
+
+
+def test_a_value_that_starts_no_ranks_is_not_tried() -> None:
+    declared = 'parser.add_argument("--mode", default="plain")'
+    script = _MODES.replace("DECLARED", declared).replace(
+        "CHOSEN", _OF_WORDS.split('elif args.mode == "ddp"', maxsplit=1)[0]
+    )
+    assert not [each for each in lint(script, "train.py").findings if "--mode" in each.message]

@@ -203,6 +203,7 @@ def _known_branch(it: Interpreter, node: ast.If, *, known: bool) -> None:
     body, other = (node.body, node.orelse) if known else (node.orelse, node.body)
     if other:
         switches.note_closed(it, node.test, other)
+        switches.note_values(it, node, known=known)
     place = "" if _is_no_rank(it, node.test) else _known_places(it, node)[not known]
     one = ONE_PROCESS if place == ONE_PROCESS else ""
     without = switches.default_of_one_rank(it, node.test, other) or one

@@ -210,6 +210,7 @@ class ScriptOptions:
     declared: dict[int, DeclaredOption] = field(default_factory=dict)  # by the id of their thing
     places: dict[CodeLocation, str] = field(default_factory=dict)  # where defaults are written, with flags
     closed: dict[str, None] = field(default_factory=dict)  # attributes that are off and left a branch out
+    opened: dict[str, str] = field(default_factory=dict)  # and which value opens a branch of ranks
     defaults: dict[tuple[str, int, int], str] = field(default_factory=dict)  # lines of one, and its context
 
 

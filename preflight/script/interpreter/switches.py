@@ -1,11 +1,12 @@
 """Options that are off: which branches their defaults leave out, and which take the place of others."""
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import ONE_RANK, WITHOUT, is_of_ranks, may_matter
 from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.source import list_names
 from preflight.script.syntax_trees import walk
 from preflight.script.values import Const, Value
 from preflight.script.values.constants import FALSE, TRUE
@@ -50,6 +51,39 @@ def note_closed(it: Interpreter, test: ast.expr, branch: Sequence[ast.stmt | ast
     it.options.closed |= asked
 
 
+def note_values(it: Interpreter, node: ast.If, *, known: bool) -> None:
+    """Remember which value of an option opens a branch of ranks: `elif args.mode == "ddp": spawn(...)`."""
+    left_out = [] if known else [node]
+    rest = node.orelse if known else []
+    while len(rest) == 1 and isinstance(rest[0], ast.If):
+        left_out.append(rest[0])
+        rest = rest[0].orelse
+    for each in left_out:
+        for name, word in _list_values_asked(each.test) if _starts_ranks(each.body) else ():
+            it.options.opened.setdefault(name, word)
+
+
+def _starts_ranks(branch: Sequence[ast.stmt | ast.expr]) -> bool:
+    """Whether a branch wraps the model for ranks, makes their group or starts them."""
+    return any(not _STARTS.isdisjoint(list_names(walk(node))) for node in branch)
+
+
+_STARTS = frozenset(
+    {"DistributedDataParallel", "DDP", "FSDP", "FullyShardedDataParallel", "init_process_group", "spawn"}
+)
+
+
+def _list_values_asked(test: ast.expr) -> Iterator[tuple[str, str]]:
+    """Yield which value of what a condition asks for: `args.setting == "ddp"`, `opt.ddp == 1 and ...`."""
+    for node in walk(test):
+        if type(node) is not ast.Compare or len(node.ops) != 1 or type(node.ops[0]) is not ast.Eq:
+            continue
+        name = getattr(node.left, "attr", getattr(node.left, "id", ""))
+        value = getattr(node.comparators[0], "value", None)
+        if name and type(value) in (str, int):
+            yield name, str(value)
+
+
 def note_derived(it: Interpreter, body: Sequence[ast.stmt], context: str) -> None:
     """Remember what the branch of a default sets: `args.distributed = False` stands for the option then."""
     if not context.startswith(WITHOUT):
@@ -67,6 +101,8 @@ def list_closed_switches(it: Interpreter) -> tuple[str, ...]:
     off += [f"{item.flag}={item.choice}" for item in asked if item.choice]
     off += [f"{item.flag}={item.get_enabling_value()}" for item in asked if item.get_enabling_value()]
     off += [f"{item.flag}={item.half}" for item in options if item.half]
+    plain = [item for item in asked if not (item.when_given or item.choice or item.get_enabling_value())]
+    off += [f"{item.flag}={it.options.opened[item.dest]}" for item in plain if item.dest in it.options.opened]
     fields = {
         name
         for info in it.classes.values()
