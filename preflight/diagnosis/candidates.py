@@ -11,14 +11,19 @@ from preflight.diagnosis.exception_origins import get_lookup_text, is_of_another
 from preflight.diagnosis.exception_shapes import group_chains
 from preflight.diagnosis.lines import Line
 from preflight.diagnosis.long_messages import find_long_hits
-from preflight.diagnosis.process_ends import WATCHDOG, demote_lost_store, echoes_lost_peer, weigh_peers_end
+from preflight.diagnosis.process_ends import (
+    WATCHDOG,
+    demote_lost_store,
+    echoes_lost_peer,
+    list_other_failures,
+    weigh_peers_end,
+)
 from preflight.diagnosis.quoted_text import is_shown_text
 from preflight.diagnosis.repeated_statuses import add_last_errors, refine_assertions, refine_statuses
 from preflight.diagnosis.replacements import says_instead
 from preflight.diagnosis.result import USER_CODE
 from preflight.diagnosis.run_ends import SIDE_PROGRAM, SOME_BEHIND
 from preflight.diagnosis.run_progress import FULL_BAR, RunProgress
-from preflight.diagnosis.run_starts import FIRST_FAILURE
 from preflight.diagnosis.signature_matcher import SignatureHit, find_first_match, is_harmless
 from preflight.diagnosis.signatures.files import TAKEN_FOR_A_COMMAND
 from preflight.diagnosis.signatures.table import CausalDepth, Signature, find_signature
@@ -58,16 +63,12 @@ _NCCL_WARNS = re.compile(r"(\S{1,100}:\d+):\d+ \[\d+\] .{0,80}NCCL WARN ")
 _NCCL_CONTINUES = re.compile(
     r"(\S{1,100}:\d+):\d+ \[\d+\] .{0,80}NCCL INFO (?:Using network|Connected all|.{0,200}Init COMPLETE)"
 )
-_OTHER_FAILURES = re.compile(r"^\s*Failures:")
 # A warning, but of a process that continues without the GPU that it was started for.
 _NO_CUDA = re.compile(r"CUDA initialization: |NVML: Driver/library version mismatch")
 _OF_A_GPU = re.compile(r"\b(?:CUDA|cuda|GPUs?|NVIDIA|compute capability)\b")
 # The c10d store writes these also where the script catches the exception, or takes another port.
 _SOCKET_LOG = re.compile(r"^\[[EW]\d* ?.{0,60}\bsocket\.(?:cpp|hpp)\b")
-_GAVE_UP = "client socket has timed out after"
 _NOTEBOOK_HEAD = re.compile(r"^\w+ {2,}Traceback \(most recent call last\)")
-_ROOT_KILLED = re.compile(r"exitcode\s*:\s*-(?!15\b)\d")
-_ABORTED, _CRASHED = re.compile(r"exitcode\s*:\s*-6\b"), re.compile(r"exitcode\s*:\s*-11\b")
 
 
 def list_candidates(
@@ -265,14 +266,13 @@ def _unanchored(candidate: Candidate, others: Sequence[Candidate], anchored: Col
     firm = [
         each
         for each in others
-        if each.first.order in anchored and not each.warning_only and each.cause.code != candidate.cause.code
+        if each.first.order in anchored
+        and not each.warning_only
+        and each.cause.code != candidate.cause.code
+        and not (each.cause.code == WATCHDOG and "client socket has timed out" in candidate.first.text)
     ]
     soft = candidate.warning_only and not _OF_A_GPU.search(candidate.cause.cause)
-    if _SOCKET_LOG.match(candidate.first.text) and any(
-        each.depth < CausalDepth.VICTIM
-        and not (each.cause.code == WATCHDOG and _GAVE_UP in candidate.first.text)
-        for each in firm
-    ):
+    if _SOCKET_LOG.match(candidate.first.text) and any(each.depth < CausalDepth.VICTIM for each in firm):
         depth = CausalDepth.VICTIM
     elif any(
         each.depth is CausalDepth.ROOT or (soft and each.cause.confidence == "likely" and each.cause.location)
@@ -333,7 +333,7 @@ def _by_code(
     hits: Iterable[SignatureHit], course: RunProgress
 ) -> list[tuple[Signature, CausalDepth, list[Line]]]:
     """Return (row, depth, lines) for each row that was hit; a box's other failures count as victims."""
-    aside = _other_failures(course.failing)
+    aside = list_other_failures(course.failing)
     found: dict[tuple[str, CausalDepth], tuple[Signature, CausalDepth, list[Line]]] = {}
     for hit in hits:
         other = hit.line.order in aside and hit.row.depth is CausalDepth.ENDING
@@ -346,28 +346,6 @@ def _by_code(
     rows = [each for key, each in found.items() if key not in heads]  # beside the reason that they announce
     codes = {row.code for row, depth, _ in rows if depth < CausalDepth.VICTIM}
     return [each for each in rows if each[1] is each[0].depth or each[0].code not in codes]
-
-
-def _other_failures(failing: Sequence[Line]) -> frozenset[int]:
-    """Return the lines of torch's box that are about failures seen after the first one.
-
-    torch calls the first end that it saw the root cause. gpulaunch believes it where a signal killed that
-    process, and not where the process raised an exception because its peer was gone.
-    """
-    found: set[int] = set()
-    inside: range | None = None
-    start: int | None = None
-    for line in failing:
-        if _OTHER_FAILURES.search(line.text):
-            start = line.order
-        elif FIRST_FAILURE.search(line.text):
-            inside = range(start, line.order) if start is not None else None
-        elif inside is not None and "exitcode" in line.text:
-            found.update(inside if _ROOT_KILLED.search(line.text) else ())
-            if _ABORTED.search(line.text):  # as a process does whose peer is gone
-                found.difference_update(each.order for each in failing if _CRASHED.search(each.text))
-            inside = None
-    return frozenset(found)
 
 
 def _waiting(

@@ -43,7 +43,10 @@ def summarize_waits(texts: Iterable[str], seen: Collection[int | None] = ()) -> 
         return _of_different_calls(kinds, *numbers)
     if len(set(waits.values())) > 1:
         shown = ", ".join(f"rank {rank} waits in {kind} {number}" for rank, (kind, number) in waits.items())
-        return WaitSummary(command=f"{shown}: alike within one group, unless one went another way before")
+        return WaitSummary(
+            fix=_of_other_numbers(waits),
+            command=f"{shown}: alike within one group, unless one went another way before",
+        )
     known = {*range(max(waits, default=0)), *(rank for rank in seen if rank is not None)}
     missing = sorted(known - waits.keys())
     if len(waits) > 1 and 0 < len(missing) <= _MOST_MISSING and groups <= {_WORLD}:
@@ -67,6 +70,19 @@ def _of_different_calls(kinds: dict[int, str], number: str) -> WaitSummary:
         fix=f"look for what {alone} did and the others did not: its data ended earlier (drop_last=True, the same number"
         " of batches on all ranks, or model.join()), or a branch by rank evaluates, saves or skips a step",
         command="export TORCH_DISTRIBUTED_DEBUG=DETAIL",
+    )
+
+
+def _of_other_numbers(waits: dict[int, tuple[str, str]]) -> str:
+    """Return what to look at where ranks wait in collectives of one kind and unlike numbers, else ""."""
+    least = min(int(number) for _, number in waits.values())
+    behind = [rank for rank, (_, number) in waits.items() if int(number) == least]
+    if len({kind for kind, _ in waits.values()}) > 1 or len(behind) == len(waits):
+        return ""
+    return (
+        f"look at {_name(behind)} first, behind the others if all are of one group: a GPU or link that hangs (sudo dmesg -T | grep -i xid"
+        " on that host, gpulaunch bench HOSTS), or a step that it skipped or took twice (loaders of other lengths, a branch by rank);"
+        " while it hangs, gpulaunch stacks RUN shows what each rank executes"
     )
 
 

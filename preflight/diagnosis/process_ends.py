@@ -5,6 +5,8 @@ from dataclasses import replace
 
 from preflight import regex as re
 from preflight.diagnosis.candidate import CORRUPT, Candidate
+from preflight.diagnosis.lines import Line
+from preflight.diagnosis.run_starts import FIRST_FAILURE
 from preflight.diagnosis.signatures.table import CausalDepth
 from preflight.diagnosis.tracebacks import ParsedException
 
@@ -39,6 +41,9 @@ _OWN_EXIT = re.compile(
     r"\bexit(?:ed|s)?(?: with)?[ _](?:code|status)\W{1,3}(?!12[89]|1[3-9]\d|2\d\d)[1-9]\d{0,2}\b|\bMPI_Abort\(|\bMPI_ABORT was invoked",
     re.IGNORECASE,
 )
+_OTHER_FAILURES = re.compile(r"^\s*Failures:")
+_ROOT_KILLED = re.compile(r"exitcode\s*:\s*-(?!15\b)\d")
+_ABORTED, _CRASHED = re.compile(r"exitcode\s*:\s*-6\b"), re.compile(r"exitcode\s*:\s*-11\b")
 
 
 def weigh_peers_end(candidate: Candidate, others: Sequence[Candidate]) -> Candidate:
@@ -111,3 +116,25 @@ def _stopped_behind(stopped: Candidate, others: Sequence[Candidate]) -> bool:
         for each in before
     )
     return words is not None and ended and all(words.search(each.text) for each in stopped.cause.evidence)
+
+
+def list_other_failures(failing: Sequence[Line]) -> frozenset[int]:
+    """Return the lines of torch's box that are about failures seen after the first one.
+
+    torch calls the first end that it saw the root cause. gpulaunch believes it where a signal killed that
+    process, and not where the process raised an exception because its peer was gone.
+    """
+    found: set[int] = set()
+    inside: range | None = None
+    start: int | None = None
+    for line in failing:
+        if _OTHER_FAILURES.search(line.text):
+            start = line.order
+        elif FIRST_FAILURE.search(line.text):
+            inside = range(start, line.order) if start is not None else None
+        elif inside is not None and "exitcode" in line.text:
+            found.update(inside if _ROOT_KILLED.search(line.text) else ())
+            if _ABORTED.search(line.text):  # as a process does whose peer is gone
+                found.difference_update(each.order for each in failing if _CRASHED.search(each.text))
+            inside = None
+    return frozenset(found)

@@ -383,9 +383,8 @@ def find_last_traceback(upward: Iterator[Line]) -> Sequence[Line]:
         shown.append(line)
         if not line.text[:1].isspace():
             break
-    if not shown or not HEADER.match(shown[-1].text):
-        return ()
-    return [next(upward, shown[-1]), *reversed(shown)]
+    ended = bool(shown) and HEADER.match(shown[-1].text)
+    return [next(upward, shown[-1]), *reversed(shown)] if ended else ()
 
 
 def shows_caught(shown: Sequence[Line]) -> bool:

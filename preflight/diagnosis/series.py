@@ -39,6 +39,16 @@ _PLAIN = re.compile(
     re.IGNORECASE,
 )
 _OF_TRIAL = "failed with parameters"  # of one of a sweep, as Optuna writes it
+_OF_REINFORCEMENT = (
+    "reward",
+    "advantage",
+    "actor/",
+    "critic/",
+    "kl_loss",
+    "pg_loss",
+    "policy_loss",
+    "rollout",
+)
 _WORDS = ("loss", "norm", "scale", "LOSS", "Loss", "cross_entropy", "nll")
 _TABLE_HEAD = re.compile(r"\b\w*loss\b.*\b\w*loss\b", re.IGNORECASE)
 _TABLE_ROW = re.compile(
@@ -103,7 +113,7 @@ class PointReader:
         loss, norm, scale = (float(text[slice(*span)]) if span else None for span in spans)
         if scale is not None and (scale < 0 or _CHOSEN.search(text)):  # Megatron's -1 is bf16
             scale = None
-        rewarded = "reward" in text or "loss" not in text.lower()
+        rewarded = any(word in text for word in _OF_REINFORCEMENT) or "loss" not in text.lower()
         return Point(line, loss, norm, scale, rewarded, "verflow" in text or "OVERFLOW" in text)
 
 

@@ -21,6 +21,8 @@ _WITHIN = ("jsonPayload", "_source", "record", "payload", "fields", "data", "att
 """Keys of objects in which the message may be, one level deeper."""
 _RAISED_WITHIN = ("error", "err", "exception", "exc", "exc_info")
 _LEVEL_KEYS = ("level", "levelname", "severity", "lvl", "log_level", "log.level", "severityText")
+_OF_PINO = {10: "DEBUG", 20: "DEBUG", 30: "INFO", 40: "WARN", 50: "ERROR", 60: "FATAL"}
+"""Levels of pino and bunyan, whose records name a host and a process."""
 _SOFT_LEVELS = frozenset({"DEBUG", "INFO", "WARN", "WARNING", "NOTICE"})
 _HARD_LEVELS = frozenset({"ERROR", "CRITICAL", "FATAL", "PANIC"})
 _KEY = "|".join(map(re.escape, _MESSAGE_KEYS))
@@ -203,6 +205,9 @@ def _level(text: str) -> str:
 def _level_of(record: Mapping[str, object]) -> str:
     inner = (record, *(each for key in _WITHIN if isinstance(each := record.get(key), dict)))
     found = next((each[key] for each in inner for key in _LEVEL_KEYS if isinstance(each.get(key), str)), "")
+    number = record.get("level")
+    if isinstance(number, int) and "pid" in record and "hostname" in record:
+        return _OF_PINO.get(number, "")
     return str(found).upper()
 
 

@@ -73,6 +73,8 @@ def find_user_exceptions(
             continue
         if is_explained_below(root, matched) or _is_relay(root, raised, matched, course):
             continue
+        if root.bare and _is_raised_below(root, raised):
+            continue
         row = find_row_of_place(chain, find_source_above(course, root.line))
         made = (
             _of_exception(root, chain, course)
@@ -109,6 +111,15 @@ def is_explained_below(raised: ParsedException, matched: Collection[int]) -> boo
     """Whether a row knows a line below an exception's first one, which only announces it."""
     below = range(raised.line.order + 1, raised.line.order + 1 + MOST_BELOW) if raised.below else range(0)
     return _HEADING.search(raised.message) is not None and any(order in matched for order in below)
+
+
+def _is_raised_below(raised: ParsedException, others: Sequence[ParsedException]) -> bool:
+    """Whether a traceback below ends in what a line only says, as a panic of Rust and its exception."""
+    return any(
+        each.name == raised.name and not each.bare and each.message and each.message in raised.whole
+        for each in others
+        if each.line.order > raised.line.order
+    )
 
 
 def _is_relay(

@@ -89,3 +89,10 @@ def test_a_first_collective_that_did_not_end_is_about_the_links() -> None:
 
     assert found.cause == ""
     assert found.command.startswith("gpulaunch bench HOSTS measures the links")
+
+
+def test_ranks_of_one_call_that_are_not_at_one_number_are_looked_at_from_the_last_on() -> None:
+    found = summarize(report(0, "ALLREDUCE"), report(1, "ALLREDUCE", 5002), report(2, "ALLREDUCE"))
+
+    assert found.cause == ""
+    assert found.fix.startswith("look at rank 1 first, ")

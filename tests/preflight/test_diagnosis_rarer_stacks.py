@@ -81,3 +81,21 @@ def test_words_of_rarer_stacks_are_known(log: str, code: str, says: str) -> None
 )  # fmt: skip
 def test_runs_that_continue_behind_such_words_are_well(log: str) -> None:
     assert diagnose(log).verdict == "benign"
+
+
+def test_a_panic_of_rust_that_python_raises_is_one_cause() -> None:
+    panic = "thread '<unnamed>' panicked at src/lib.rs:42:10:\ncalled `Option::unwrap()` on a `None` value\n"
+    raised = "pyo3_runtime.PanicException: called `Option::unwrap()` on a `None` value\n"
+    assert [len(diagnose(log).causes) for log in (panic, panic + _HEAD + raised)] == [1, 1]
+    assert diagnose(panic + _HEAD + raised).causes[0].confidence == "likely"
+
+
+def test_a_loss_of_reinforcement_may_be_zero() -> None:
+    steps = [f"step:{n} - actor/kl_loss:0.0 - response_length/mean:{40 + n}.5\n" for n in range(1, 6)]
+    assert diagnose("".join(steps)).verdict == "benign"
+    plain = [each.replace("actor/kl_loss", "train_loss") for each in steps]
+    assert diagnose("".join(plain)).causes[0].code == "S12"
+
+
+def test_what_neurons_runtime_says_at_its_end_is_harmless() -> None:
+    assert diagnose(f"{_STEPS}nrtucode: internal error: 54 object(s) leaked\n").verdict == "benign"

@@ -46,6 +46,15 @@ def test_a_soft_level_is_kept_where_records_have_several() -> None:
     assert texts("\n".join([*records("info", "info"), shows_end])) == ["text 0", "text 1", "exit code 1"]
 
 
+def test_levels_of_pino_are_numbers_in_records_of_a_host_and_a_process() -> None:
+    def records(*levels: object, **process: object) -> str:
+        return "\n".join(json.dumps({"level": each, **process, "msg": "saved"}) for each in levels)
+
+    assert texts(records(30, 50, 30, pid=4, hostname="n1")) == ["INFO saved", "saved", "INFO saved"]
+    assert texts(records(30, 50, 30)) == ["saved"] * 3  # levels of Python's logging, of a game
+    assert texts(records([1], 30, 40, pid=4, hostname="n1")) == ["saved", "INFO saved", "WARN saved"]
+
+
 def test_a_traceback_in_another_field_of_a_record_is_read_below_its_message() -> None:
     record = json.dumps({"message": "job failed", "exc_info": f"{HEAD}\n{FRAME}\nKeyError: 'x'"})
     assert texts(f"{record}\n{record}")[:4] == ["job failed", HEAD, FRAME, "KeyError: 'x'"]

@@ -53,7 +53,7 @@ ROWS: tuple[Notice, ...] = (
            "harmless: PMIx continues with another store (PMIX_MCA_gds=hash silences it)", safe=True),
     notice("W30", r"\bulimit: .{1,60}: cannot modify limit|\bsh: (?:cannot set terminal process group|no job control in this shell)",
            "harmless where nothing else fails: the shell continues without it", safe=True),
-    notice("W31", r"\bNRT:nrt_close\b", "harmless: Neuron's runtime was left open when the process ended", safe=True),
+    notice("W31", r"\bNRT:nrt_close\b|^nrtucode: internal error: \d+ object", "harmless: Neuron's runtime was left open when the process ended", safe=True),
     notice("W32", _NO_END + r"\b[Rr]eload\w*\b.{0,80}\bSIGHUP\b|" + _NO_END + r"\bSIGHUP\b.{0,80}\b[Rr]eload",
            "harmless: a program reads its settings again at this signal, and continues", safe=True),
     notice("W33", r"\b(?:Readiness|Startup) probe failed: |\"Probe failed\" probeType=\"(?:Readiness|Startup)",
