@@ -229,7 +229,7 @@ def _not_continued(hits: Sequence[SignatureHit], course: RunProgress) -> list[Si
     """
     lines = course.lines
     hits = [hit for hit in hits if hit.row.code not in _UNSTARTED or not course.has_stepped(hit.line)]
-    hits = [hit for hit in hits if not course.was_stopped_when_done(hit.line, hit.row)]
+    hits = [hit for hit in hits if not course.was_stopped_when_done(hit.line)]
     absent = [hit.line.order for hit in hits if _NO_MODULE.match(hit.line.text)]
     if absent and (not course.failing or course.failing[-1].order <= absent[-1]):
         behind = [line.text for line in lines[absent[-1] + 1 :] if line.text.strip()]

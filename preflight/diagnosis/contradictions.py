@@ -26,7 +26,7 @@ _ENDED_WELL = re.compile(
 _ALSO_OF_OTHERS = {
     # What a host says of its network is what it says where the peer's process has died.
     "S67": re.compile(
-        r"Got completion|CQE with error|[Rr]etry (?:count(?:er)? )?exceeded|RETRY_EXC|Connection (?:refused|timed out|reset)|Connect timeout"
+        r"ibv_reg_\w*mr\w* failed .{0,40}Cannot allocate memory|Got completion|CQE with error|[Rr]etry (?:count(?:er)? )?exceeded|RETRY_EXC|Connection (?:refused|timed out|reset)|Connect timeout"
     ),
     "S52": CLOSED,
     # timeout's status, and that of xargs whose command ended with 255.

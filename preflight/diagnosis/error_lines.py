@@ -23,7 +23,7 @@ _MOST_SHOWN = 300
 # A program's own word for an error: the level of a logger, or what a tool writes before its message.
 _BY_LEVEL = re.compile(
     r"\b(?:ERROR|FATAL|CRITICAL|SEVERE)\b(?![\w.]*=)|\"?level\W{1,4}(?:error|fatal|critical)\b"
-    r"|(?:^|[\]:>*] ?)(?:[\w./-]+ )?(?:[Ff]atal )?(?:[Ee]rror|[Ff]atal)(?: \d+)?(?:: |! )(?!\s*[-\d.]+\s*$)|^\W{0,4}(?:An )?[Ee]rror (?:in|while|when|at|occurred)\b|^(?:ERRO|FATA)\[\d{4}\] |(?:^|\s)\[[EFC]\](?=[ :])|^:1:\w+\.cpp +:\d+ *:"
+    r"|(?:^|[\]:>*] ?)(?:[\w./-]+ )?(?:[Ff]atal )?(?:[Ee]rror|[Ff]atal)(?: \d+)?(?:: |! )(?!\s*[-+\d.]+(?:e[-+]?\d+)?%?\s*(?:\([^()]{0,60}\))?\s*$)|^\W{0,4}(?:An )?[Ee]rror (?:in|while|when|at|occurred)\b|^(?:ERRO|FATA)\[\d{4}\] |(?:^|\s)\[[EFC]\](?=[ :])|^:1:\w+\.cpp +:\d+ *:"
 )
 # A program that says why it ends, whatever level it gives the line.
 _LACKING = r"\b(?:[Uu]nable to|[Ff]ailed|[Cc]annot|[Cc]ould not|[Nn]ot (?:found|available|set|installed|configured|specified|enough (?!time))|[Ii]nvalid|(?<![Nn]othing )[Mm]issing|[Nn]o (?:\w+ )?(?:GPUs?|CUDA|devices?)|does not (?:exist|divide|match|fit)|(?:is|are) (?:unset|undefined)|(?:[Mm]ust|[Ee]xpected|[Nn]eeds?|[Rr]equires?|[Oo]nly \d+)\b.{1,80}?\b(?:got|found|given|available|expected))\b"

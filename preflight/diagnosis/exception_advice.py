@@ -45,6 +45,7 @@ _ADVICE: tuple[tuple[str, str, str], ...] = (
     ("AssertionError", "", "what that line asserts does not hold: print both sides of it before"),
     ("TypeError", r"unexpected keyword|positional argument|missing \d+ required", "the call at that line does not fit the function's signature: another version of it, or another class"),
     ("TypeError", r"\bmust be (?:a )?\w+, not \w+|\bexpected (?:a )?\w+,? (?:but )?got \w+", "an argument at that line has another type than the function takes: print its type, and convert it before (torch.as_tensor for a list)"),
+    ("ImportError", r"partially initialized module", "two modules import each other: move one of the two imports into the function that uses it, or what both need into a third module"),
     ("ImportError", r"^cannot import name", "the module that the message names lacks that name: an older or newer version, a file of the same name, or a circular import"),
     ("ValueError", r"\bchat[_ ]template\b", "this tokenizer has no chat template: take that of the instruct model, or set tokenizer.chat_template to the format that the data has"),
     ("", r"\bpad(?:ding)?[_ ]token\b", "set one before the first batch: tokenizer.pad_token = tokenizer.eos_token, and model.config.pad_token_id to its id"),

@@ -24,6 +24,15 @@ from preflight.diagnosis.tracebacks import (
 from preflight.diagnosis.warning_lines import is_warning_line
 
 _IGNORED, _AT_EXIT, _NOT_LOGGED = "Exception ignored in", "Error in atexit.", "--- Logging error ---"
+# What a program says that caught what is shown below it, without a level.
+_USES = (" using ", " use ", " used", " fall", " instead", " without ")
+_LACKS_AND_USES = re.compile(
+    r"(?i).{0,120}\b(?:fail(?:ed)?|missing|unavailable|not (?:available|found|installed|supported)|can(?:no|')t|could ?n[o']t|could not)\b.{0,100}\b(?:using|use|fall(?:ing|s)? back|instead|without)\b"
+)
+# What one says of it behind it.
+_REMARK = re.compile(
+    r"(?i)\((?:[^()]{0,40}\b)?(?:ignored|ignoring|caught|handled|harmless|not fatal|non-fatal|fall(?:ing)? ?back)\b[^()]{0,80}\)\W{0,2}$"
+)
 # What Python says of its start files (.pth, sitecustomize), whose exceptions it ignores.
 _AT_START = ("Error processing line ", "Error in sitecustomize; set", "Error in usercustomize; set")
 _AT_SHUTDOWN = re.compile(r"RuntimeError: .{1,60} (?:at|after) interpreter shutdown$")
@@ -70,6 +79,13 @@ _REPLACED = re.compile(
 )
 
 
+# What a start script says of the run before, and that it starts another.
+_MOST_BEFORE = 300
+_BEFORE = re.compile(
+    r".{0,60}\b(?i:previous|last|prior|earlier) (?:run|attempt|job|try|session|launch)\b.{0,60}\b(?:ended|exited|failed|died|crashed|killed|stopped)\b.{0,80}[;,:] (?:re|now )?(?:start|sum|continu|beginn|try|launch)\w*ing\b"
+)
+
+
 def blank_replaced(lines: Sequence[Line]) -> Sequence[Line]:
     """Return the lines with those empty that say what a program does in place of what was raised.
 
@@ -79,6 +95,9 @@ def blank_replaced(lines: Sequence[Line]) -> Sequence[Line]:
         index for index, line in enumerate(lines) if "Error: " in line.text or "Exception: " in line.text
     ]
     found = [index for index in raised if _REPLACED.match(lines[index].text)]
+    found += [
+        at for at, line in enumerate(lines) if "ing " in line.text and _BEFORE.match(line.text[:_MOST_BEFORE])
+    ]
     if not found:
         return lines
     last = {line.stream: index for index, line in enumerate(lines) if line.text}
@@ -150,10 +169,15 @@ def _is_above_one(lines: Sequence[Line], index: int) -> bool:
 
 def _says_more_behind(lines: Sequence[Line], head: int) -> bool:
     """Whether a process printed more behind a traceback than what comes when it has ended."""
+    own = _next_behind(lines, head)
+    return bool(own) and not (FAILED.is_in(own) or DONE.is_in(own) or _OF_ANOTHER.match(own))
+
+
+def _next_behind(lines: Sequence[Line], head: int) -> str:
+    """Return the next line of a traceback's process behind it, "" where none is near."""
     *_, end = _of_traceback(lines, head)
     behind = lines[end + 1 : end + 1 + _AMID_OTHERS]
-    own = next((line.text for line in behind if line.stream == lines[head].stream and line.text), "")
-    return bool(own) and not (FAILED.is_in(own) or DONE.is_in(own) or _OF_ANOTHER.match(own))
+    return next((line.text for line in behind if line.stream == lines[head].stream and line.text), "")
 
 
 def _is_refused(lines: Sequence[Line], head: int) -> bool:
@@ -187,6 +211,9 @@ def blank_outlived(lines: Sequence[Line]) -> Sequence[Line]:
     something failed later: one may be the reason.
     """
     heads = [index for index, line in enumerate(lines) if _ends_no_process(lines, index, line.text)]
+    if any(line.text[:1] == "(" and _REMARK.match(line.text) for line in lines):
+        shown = [index for index, line in enumerate(lines) if line.text.startswith(_HEADING)]
+        heads = sorted({*heads, *(at for at in shown if _REMARK.match(_next_behind(lines, at)))})
     course = RunProgress(lines if heads else ())
     kind_of = {at: _report(lines, at) for at in heads}
     again: dict[tuple[object, str], int] = {}
@@ -226,7 +253,8 @@ def _ends_no_process(lines: Sequence[Line], index: int, text: str) -> bool:
     if IN_THREAD in text or text.startswith(OF_TASK):
         return True
     warns = "W" in text and _WARNS_OF.search(text) is not None and is_warning_line(text)
-    return (warns or ("ERROR" in text and says_instead(text))) and _is_above_one(lines, index)
+    uses = any(word in text for word in _USES) and _LACKS_AND_USES.match(text)
+    return bool(warns or uses or ("ERROR" in text and says_instead(text))) and _is_above_one(lines, index)
 
 
 def _blank(lines: Sequence[Line], places: Sequence[int]) -> Sequence[Line]:

@@ -1,6 +1,7 @@
 """Words by which lines say that a run ended: badly, or well. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from preflight import regex as re
 from preflight.diagnosis.lines import Line
@@ -32,7 +33,7 @@ COUNTED_RUNS = re.compile(  # of a sweep, some of which failed, and that has a r
 # It went through to its end. Said by trainers, not by launchers.
 DONE = AnyOf(
     r"['\"]train_runtime['\"]\s*:|[Tt]raining (?:is )?(?:completed?|done|finished)\b(?! (?:for |of |on )?(?:epoch|step|iteration|fold|round|phase|stage|batch)\b)|(?:^\W{0,20}|[Ff]ine-?|[Hh]yper-?parameter )[Tt]uning (?:is )?(?:completed?|done|finished)\b|(?:[Ff]inished|[Dd]one) training\b(?! (?:for |of |on )?(?:epoch|step|iteration|fold|round|phase|stage|batch)\b)|Trainer\.fit` stopped: `max_\w+=|\btrain(?:ing)? done\b|(?:[Jj]ob|[Ee]xperiment) completed successfully"
-    r"|Training time \d|[Ss]aved? (?:final|last) (?:model|checkpoint)|^All done\b|^done\.?$|^Done\.?$|^[Ee]xit code:? 0$|^Command exited with return code 0$|Marking task as SUCCESS\b|Normal termination \(return value 0\)|(?:[Rr]un|[Tt]ask|[Ww]orkflow|[Pp]ipeline) (?:finished|completed) successfully|worker group successfully finished|WorkerState\.SUCCEEDED|exits successfully|All \d+ ranks? finished|[Ss]tate: COMPLETED|\bCOMPLETED +0:0$|^Updated phase \w+ -> Succeeded|\bFinished in state Completed\("
+    r"|Training time \d|[Ss]aved? (?:final|last) (?:model|checkpoint)|\b[Ff]inal (?:model|checkpoint|weights) (?:is |was )?(?:written|saved|stored)\b|\b[Aa]ll \d+ (?:epochs|steps|iterations) (?:are )?(?:done|completed?|finished)\b|^All done\b|^done\.?$|^Done\.?$|^[Ee]xit code:? 0$|^Command exited with return code 0$|Marking task as SUCCESS\b|Normal termination \(return value 0\)|(?:[Rr]un|[Tt]ask|[Ww]orkflow|[Pp]ipeline) (?:finished|completed) successfully|worker group successfully finished|WorkerState\.SUCCEEDED|exits successfully|All \d+ ranks? finished|[Ss]tate: COMPLETED|\bCOMPLETED +0:0$|^Updated phase \w+ -> Succeeded|\bFinished in state Completed\("
     rf"|{COUNTED_RUNS.pattern}"
     r"|\d+ epochs completed in|^Trial \S+ completed after \d+ iterations\b|训练(?:已经?)?(?:完成|结束)|[Tt]reinamento conclu[ií]do|[Ee]ntrenamiento (?:completado|finalizado|terminado)|[Ee]ntraînement terminé|[Tt]raining (?:erfolgreich )?(?:abgeschlossen|beendet)|[Ff]inal (?:loss|accuracy|eval|val)\w*\b.{0,20}[\d.]|^# Avg bus bandwidth\b"
     rf"|{TESTS_PASSED.pattern}"
@@ -44,6 +45,16 @@ SIDE_PROGRAM = re.compile(
 )
 SOME_BEHIND = 2
 """Lines behind a lacking tool that show that its script continued."""
+
+
+def leave_out_stops(failing: Sequence[Line], stops: Callable[[Line], bool]) -> list[Line]:
+    """Return the lines of failures without some stops, and without what heads the traceback of one."""
+    heads = {
+        line.order
+        for line, later in pairwise(failing)
+        if stops(later) and line.text.startswith("Traceback (most")
+    }
+    return [line for line in failing if line.order not in heads and not stops(line)]
 
 
 def lacks_tools_alone(lines: Sequence[Line], failing: Sequence[Line]) -> bool:

@@ -25,7 +25,7 @@ from preflight.diagnosis.run_starts import (
 )
 from preflight.diagnosis.signature_matcher import HARMLESS, JoinedLines, find_first_match, zero_numbers
 from preflight.diagnosis.signatures.exit_messages import NOT_FOUND_IN_WORDS
-from preflight.diagnosis.signatures.model import Alternative, CausalDepth, Signature
+from preflight.diagnosis.signatures.model import Alternative, CausalDepth
 from preflight.diagnosis.step_counters import count_on, get_turn_words, is_rising, parse_steps
 from preflight.diagnosis.tracebacks import LONGEST_TRACEBACK
 from preflight.diagnosis.warning_lines import IS_EXCEPTION, LONGEST, is_warning_line
@@ -68,7 +68,7 @@ _DONE_OF_TRAINING = re.compile(rf"^(?!(?i:(?:all )?done)\.?$)|{_SAID_BY_TRAINERS
 _ENDED = re.compile(r"(?i)\b(?:saved|done|finished|completed?|uploaded|pushed)\b")
 _GOES_ON = re.compile(
     rf"{_ENDED.pattern}|\b(?:starting|beginning|evaluating|running|saving|uploading|pushing|testing|merging|exporting)\b"
-    r"|^\W*(?:now |next\b.{0,3})?\b(?!exit|quit|end|shut|clos|clean|empty|free|wait|hold|idl|paus|keep|leav|hang|destroy|dropp|drain|dump|discard|finish|final|terminat|abort|stopp|halt|kill|sync|flush|releas|remov|delet|reset|bypass|skip|ignor|cancel|unload|unmount|unregister|unwrap|deactivat|dealloc|deregist|detach|dispos|disabl|disconnect|revert|hand|join|tear|send|sleep|train|warn|miss|learn|receiv|catch|dur|us|\w*th|str|tim|remain|exist|pend|logg|print|report|rat)[a-z]{3,12}ing\b|\b(?:stage|phase) [2-9]\b|^next: "
+    r"|^\W*(?:now |next\b.{0,3})?\b(?!exit|quit|end|shut|clos|clean|empty|free|wait|hold|idl|paus|keep|leav|hang|destroy|dropp|drain|dump|discard|finish|final|terminat|abort|stopp|halt|kill|sync|flush|releas|remov|delet|reset|bypass|skip|ignor|cancel|unload|unmount|unregister|unwrap|deactivat|dealloc|deregist|detach|dispos|disabl|disconnect|revert|hand|join|tear|send|sleep|train|warn|miss|serv|listen|host|show|display|learn|receiv|catch|dur|us|\w*th|str|tim|remain|exist|pend|logg|print|report|rat)[a-z]{3,12}ing\b|\b(?:stage|phase) [2-9]\b|^next: "
 )
 # What a script says that caught an exception, if steps come behind it: a shell may print such words, too.
 _TRIES_ANOTHER = re.compile(
@@ -116,11 +116,8 @@ class RunProgress:
             if not (is_shown_text(lines, said[at]) or self.has_outlived_words(said[at], FAILED.alternatives))
         ]
         self.start = find_last_start(lines, self.failing, sorted((*self._moves, *self._steps)))
-        self.failing = [
-            line
-            for line in self.failing
-            if line.order >= self.start and not self.was_stopped_when_done(line, find_first_match(line.text))
-        ]
+        of_run = [line for line in self.failing if line.order >= self.start]
+        self.failing = run_ends.leave_out_stops(of_run, self.was_stopped_when_done)
         self.failing = [] if run_ends.lacks_tools_alone(lines, self.failing) else self.failing
 
     @property
@@ -165,8 +162,9 @@ class RunProgress:
         turned = any(bisect_left(row, said[-1]) < bisect_left(row, line.order) for row in self._rows.values())
         return not turned and not any("it/s" in each.text for each in self.lines[said[-1] + 1 : line.order])
 
-    def was_stopped_when_done(self, line: Line, row: Signature | None) -> bool:
-        """Whether a row's line says that the run was stopped from outside when its training was done."""
+    def was_stopped_when_done(self, line: Line) -> bool:
+        """Whether a line says that the run was stopped from outside when its training was done."""
+        row = find_first_match(line.text)
         if row is None or row.slug not in _STOPPED or not self.was_done(line, by_script=True):
             return False
         behind = self.lines[max(at for at in self.done if at < line.order) + 1 : line.order]
@@ -281,11 +279,8 @@ class RunProgress:
 
     def ends_job(self, order: int) -> bool:
         """Whether a line says that a scheduler ended the job, and none behind it that it was resumed."""
-        return (
-            0 <= order < len(self.lines)
-            and _ENDS_JOB.search(self.lines[order].text) is not None
-            and self._last_resumed < order
-        )
+        said = self.lines[order].text if 0 <= order < len(self.lines) else ""
+        return _ENDS_JOB.search(said) is not None and self._last_resumed < order
 
     @cached_property
     def _last_resumed(self) -> int:

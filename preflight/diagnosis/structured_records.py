@@ -125,10 +125,12 @@ def _records(texts: Sequence[str]) -> Sequence[Entry] | None:
     filled = [text for text in texts if text and not text.isspace()]
     if not filled:
         return None
-    step = max(1, len(filled) // _SAMPLE)
-    sample = filled[::step][:_SAMPLE]
-    if len(filled) > len(sample):
-        sample.append(filled[-1])  # a crash may be the only record that reports no step
+    head = next((at for at, text in enumerate(filled) if text[:1] == "{"), 0)  # a banner, a configuration
+    below = filled[head:] if 2 * head < len(filled) else filled
+    step = max(1, len(below) // _SAMPLE)
+    sample = below[::step][:_SAMPLE]
+    if len(below) > len(sample):
+        sample.append(below[-1])  # a crash may be the only record that reports no step
     if any(" P " in text and _CRI.match(text) for text in filled):
         held = [_CRI.sub(lambda part: part[2] + "\n" * (part[1] == "F"), text) for text in texts]
         return _joined(list(map(Entry, range(len(texts)), held)), texts, 0)

@@ -97,3 +97,76 @@ _OUTCOME = "wrote cache to /tmp/c.pkl\n"
 )
 def test_an_outcome_behind_words_of_a_failure_makes_them_possible(log: str, confidence: str) -> None:
     assert diagnose(log).causes[0].confidence == confidence
+
+
+_IMPORTING = (
+    'Traceback (most recent call last):\n  File "/w/ops/norm.py", line 9, in <module>\n    import fast_norm\n'
+)
+_IMPORTING += "ModuleNotFoundError: No module named 'fast_norm'\n"
+_MANY_STEPS = "".join(f"INFO step={n} loss={3 - n / 50:.3f}\n" for n in range(12))
+_OF_RANK = '[rank1]: Traceback (most recent call last):\n[rank1]:   File "/w/t.py", line 9, in main\n'
+_OF_RANK += "[rank1]: RuntimeError: CUDA error: uncorrectable ECC error encountered\n"
+
+
+@pytest.mark.parametrize(
+    ("above", "below"),
+    [
+        ("fast_norm: import failed, using torch.nn.LayerNorm\n", ""),
+        ("norms\n", "(ignored, fallback active)\n"),
+        ("fast_norm is not available, falling back to torch\n", "(ignored)\n"),
+    ],
+)
+def test_a_traceback_that_a_program_says_it_caught_is_not_the_cause(above: str, below: str) -> None:
+    shown = above + _IMPORTING + below
+    assert [each.code for each in diagnose(shown + _MANY_STEPS + _OF_RANK).causes][:1] == ["S40"]
+    assert diagnose(shown + _MANY_STEPS).verdict == "benign"
+    assert diagnose(shown).causes[0].code == "S89"  # the program came no further
+    assert diagnose("norms\n" + _IMPORTING + _OF_RANK).causes[0].code == "S89"
+
+
+_SERVED = "Training complete. Best loss 0.51.\nServing TensorBoard on localhost\n"
+_INTERRUPT = 'Traceback (most recent call last):\n  File "/w/t.py", line 44, in serve\n    tb.wait()\n'
+_INTERRUPT += "KeyboardInterrupt:\n"
+_SCANCEL = "slurmstepd: error: *** JOB 86 ON n1 CANCELLED AT 2025-06-15T15:39:22 ***\n"
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        _MANY_STEPS + _SERVED + _INTERRUPT,
+        f"{_MANY_STEPS}all 90 epochs done, top1 76.4\nsleeping so that you can look around\n{_SCANCEL}",
+        f"{_MANY_STEPS}final checkpoint written: /c/final.pth\n{_SCANCEL}",
+        f"{_MANY_STEPS}best Error: 0.0077 (epoch 38)\nOK\n",
+        f"WARNING: previous run ended with exit code 137; starting over from step 0\n{_MANY_STEPS}",
+    ],
+)
+def test_what_comes_when_the_training_is_done_or_was_before_it_is_no_failure(log: str) -> None:
+    assert diagnose(log).verdict == "benign"
+
+
+@pytest.mark.parametrize(
+    ("log", "code"),
+    [
+        (_MANY_STEPS + _INTERRUPT, "S78"),
+        (f"{_MANY_STEPS}epoch 3 of 90 done\n{_SCANCEL}", "S78"),
+        (f"{_MANY_STEPS}Error: no space (epoch 38)\n", "S119"),
+        (f"{_MANY_STEPS}the last attempt failed with exit code 137\n", "S70"),
+    ],
+)
+def test_what_ends_a_run_amid_its_steps_is_a_failure(log: str, code: str) -> None:
+    assert diagnose(log).causes[0].code == code
+
+
+def test_records_below_a_configuration_are_read() -> None:
+    config = "".join(f"  key_{n}: {n}\n" for n in range(6))
+    steps = "".join(f'{{"level": "info", "step": {n}, "loss": 2.{n}}}\n' for n in range(9))
+    spot = r'{"level": "warning", "msg": "EC2 spot interruption notice: {\"action\": \"terminate\"}"}'
+    stop = '{"level": "info", "msg": "received SIGTERM, trying to checkpoint"}\n'
+    assert [each.code for each in diagnose(f"Config:\n{config}{steps}{spot}\n{stop}").causes][:1] == ["S96"]
+
+
+def test_modules_that_import_each_other_have_advice() -> None:
+    said = (
+        "ImportError: cannot import name 'build' from partially initialized module 'models' (/w/models.py)\n"
+    )
+    assert "import each other" in diagnose(_IMPORTING.partition("Module")[0] + said).causes[0].fix

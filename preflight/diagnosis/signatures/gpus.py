@@ -229,7 +229,7 @@ ADVICE: tuple[Advice, ...] = (
     Advice("S36", r"\bNVLS\b|[Mm]ulticast", "NCCL got no multicast memory of the NVSwitch (NVLS): the fabric manager does not serve it, or the container or virtual machine lacks it",
            "train without it now; sudo systemctl restart nvidia-fabricmanager on the host, with nothing on its GPUs, may bring it back", "export NCCL_NVLS_ENABLE=0"),
     Advice("S36", r"(?i)error:? 80[34]\b|unsupported display driver|driver_?mismatch|forward compat|compat_?not_?supported", "the CUDA library (libcuda) and the driver's kernel module are of two versions: cuda-compat is in the way, or the driver was upgraded without a reboot",
-           "take directories named compat out of LD_LIBRARY_PATH (an image may set it); else reboot the host", "cat /proc/driver/nvidia/version; ldconfig -p | grep libcuda.so"),
+           "reboot the host where nvidia-smi fails with a mismatch, too, as the driver was upgraded; else take directories named compat out of LD_LIBRARY_PATH (an image may set it)", "nvidia-smi; cat /proc/driver/nvidia/version; ldconfig -p | grep libcuda.so"),
     Advice("S120", r"/dev/(?:kfd|dri)", "", "sudo usermod -aG render,video USER, then log in anew; a container gets --device=/dev/kfd --device=/dev/dri and these groups (--group-add)"),
     Advice("S120", "", command="ls -l /dev/nvidia* /dev/dri; id"),
     Advice("S37", r"select device driver|nvidia-container-cli|runtime (?:name: |specified )nvidia|CDI devices? nvidia|NVIDIA Container Runtime", "the host's container runtime cannot hand out its GPUs",

@@ -142,7 +142,7 @@ ADVICE: tuple[Advice, ...] = (
            "take the build without windows; or sudo apt install libgl1 libglib2.0-0", "python -m pip uninstall -y opencv-python && python -m pip install opencv-python-headless"),
     Advice("S89", r"DLL load failed", "Windows cannot load a library of that module, or one that it needs", "Microsoft's Visual C++ Redistributable, then that package again, in a build for this Python and torch"),
     Advice("S89", r"\b[Bb]ackends?\b.{0,30}(?:handle uri|available)", "torchaudio has no reader for that file: none is installed, or none for its format", "soundfile for WAV and FLAC, torchcodec and ffmpeg for MP3", "python -m pip install soundfile"),
-    Advice("S108", r"Could not convert .{1,400} tried to convert|changed from \w+ to \w+", "a column of the data holds values of two types", "make them of one type in the file, or name it: load_dataset(..., features=Features(...))"),
+    Advice("S108", r"Could not convert .{1,400} tried to convert|changed from \w+ to \w+", "a column of the data holds values of two types", "make them of one type in the file, or name it: load_dataset(..., features=Features(...))", ""),
     Advice("S108", r"Error tokenizing data", command="read_csv(..., on_bad_lines='warn') names the lines with more fields than the first: another sep=, or an open quote"),
     Advice("S108", "", command="find DIR -type f -size 0 lists empty files"),
     Advice("S98", r"XLA_FLAGS", command="take that flag out of XLA_FLAGS (env: of the run config): the installed jaxlib does not know it"),
