@@ -361,6 +361,8 @@ def _class_kind(name: str) -> str:
         return "optimizer"
     if is_model_class(name) or name in pytorch.MODULES or (name.startswith("torch.nn.") and _is_layer(name)):
         return "model"
+    if name.startswith("torchmetrics.") and name.rpartition(".")[2][:1].isupper():
+        return "metric"
     return _CLASSES.get(name) or lightning.find_class_kind(name)
 
 

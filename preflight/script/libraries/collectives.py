@@ -7,10 +7,10 @@ from preflight.script.interpreter.assignments import put_back
 from preflight.script.interpreter.branch_conditions import RANK_0
 from preflight.script.interpreter.contexts import NO_SYNC
 from preflight.script.interpreter.events import THROUGH, Call
-from preflight.script.interpreter.interpreter import CallModel, Interpreter, MethodModel
+from preflight.script.interpreter.interpreter import CallModel, ConstructorModel, Interpreter, MethodModel
 from preflight.script.libraries.casts import list_parts
-from preflight.script.values import Class, Element, ExternalName, Ref, Seq, Value
-from preflight.script.values.constants import NONE, TRUE, UNKNOWN
+from preflight.script.values import Class, Const, Element, ExternalName, Ref, Seq, Value
+from preflight.script.values.constants import FALSE, NONE, TRUE, UNKNOWN
 from preflight.script.values.heap import HeapObject
 from preflight.script.values.operations import as_bool, as_text, get_id, join, list_values
 
@@ -118,12 +118,18 @@ _NORMALIZED = (
     r"|regnet|shufflenet|mnasnet|googlenet|inception|vgg\d+_bn)"
 )
 """Layers that keep running means in buffers, and networks of torchvision that have them."""
+_WITH_POSITIONS = (
+    r"(?i)^(?!.*(?:modern|squeeze|nomic)).*(?:bert|electra|deberta|llama|mistral|qwen|gemma|\bclip|esm2?_)"
+)
+"""Models of transformers that keep positions, or frequencies of them, in buffers."""
 
 
 def has_buffers(it: Interpreter, model: int) -> bool:
     """Whether a model holds batch normalization or buffers of its own, which forward() of DDP broadcasts."""
     things = [thing for number in list_parts(it, model) if (thing := it.thing(number)) is not None]
     if any(re.match(_NORMALIZED, as_text(thing.get("__name__")) or "") for thing in things):
+        return True
+    if any(re.search(_WITH_POSITIONS, as_text(thing.get("loaded")) or "") for thing in things):
         return True
     classes = (cls for thing in things if isinstance(cls := thing.get("__class__"), Class))
     return any(
@@ -207,6 +213,24 @@ def _between_two(name: str) -> CallModel:
     return model
 
 
+_COMPUTES = "a metric is computed"
+
+
+def _compute(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
+    """metric.compute() of torchmetrics, which gathers what each rank has counted."""
+    if it.attr(owner, "alone") != TRUE and not it.notes.get(_COMPUTES):
+        it.notes[_COMPUTES] = [call.place]  # a rule that asks what a condition is comes to this again
+        emit_collective(it, call, "compute")
+        it.notes[_COMPUTES] = []
+    return UNKNOWN
+
+
+CONSTRUCT: dict[str, ConstructorModel] = {
+    "metric": lambda it, ref, _name, call: it.change(
+        ref.id, alone=Const(call.get("sync_on_compute") == FALSE)
+    )
+}
+
 CALLS: dict[str, CallModel] = {
     **{f"torch.distributed.{name}": _between_two(name) for name in ("send", "recv", "isend", "irecv")},
     **{f"{package}.{name}": model_call(name) for package in _LIKE_TORCH for name in _PLAIN},
@@ -223,6 +247,8 @@ CALLS: dict[str, CallModel] = {
 }
 
 METHODS: dict[tuple[str, str], MethodModel] = {
+    ("metric", "compute"): _compute,
+    **{("metric", name): lambda _it, owner, _call: owner for name in ("to", "cuda")},
     ("optimizer", "consolidate_state_dict"): model_method("consolidate_state_dict"),
     **{
         (kind, "wait_for_everyone"): model_method("wait_for_everyone")

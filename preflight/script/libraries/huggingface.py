@@ -10,10 +10,11 @@ from preflight.script.libraries.models import attach_adapters, make_model, parse
 from preflight.script.libraries.optimizer_steps import unscale_gradients
 from preflight.script.libraries.services import fits_float16, init_trackers, is_in_float32, load_from_hub
 from preflight.script.library_names import MODEL_MAKERS, is_model_class, root_and_last
+from preflight.script.syntax_trees import unparse
 from preflight.script.values import Const, Dtype, Element, Map, RankValue, Ref, Seq, Value
 from preflight.script.values.constants import FALSE, NONE, TRUE, UNKNOWN
 from preflight.script.values.heap import HeapObject
-from preflight.script.values.operations import as_bool, as_text, get_id, join, list_values
+from preflight.script.values.operations import as_bool, as_text, get_id, list_values
 
 # --- accelerate -------------------------------------------------------------------------
 
@@ -142,14 +143,13 @@ def _pipeline(it: Interpreter, call: Call) -> Value:
 
 
 def _move_pipeline(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
-    """pipeline.to(device, dtype): casts what it holds, in its place."""
+    """pipeline.to(device, dtype): casts what it holds, in its place, where the dtype is known."""
     given = (*call.args, *call.kwargs.values())
-    items = (item for value in given for item in list_values(value))
-    dtypes = [Dtype(item.name, call.place) for item in items if isinstance(item, Dtype)]
-    thing = it.thing(owner)
-    for value in thing.attrs.values() if thing is not None and dtypes else ():
+    names = {item.name if isinstance(item, Dtype) else "" for value in given for item in list_values(value)}
+    thing, dtypes = it.thing(owner), names - {""}
+    for value in thing.attrs.values() if thing is not None and len(dtypes) == 1 else ():
         if isinstance(value, Ref) and it.kind(value) == "model":
-            cast(it, value, join(dtypes))
+            cast(it, value, Dtype(next(iter(dtypes)), call.place))
     return owner
 
 
@@ -171,6 +171,7 @@ def load_model(it: Interpreter, root: str, how: str, call: Call) -> Ref:
             device_map=device_map,
             device_map_at=Dtype("at", call.get_place("device_map")),
             library=Const(root),
+            loaded=Const(" ".join(map(unparse, (call.node.func, *call.node.args[:1])))),
             fits_float16=Const(root == "diffusers" or fits_float16(call)),
         )
     )

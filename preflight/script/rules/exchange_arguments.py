@@ -12,6 +12,7 @@ from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.rank_values import RANKS
 from preflight.script.rules.own_measures import get_last_name, list_stores, list_turn_nodes
 from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.rules.uneven_gathers import find_uneven
 from preflight.script.source import list_names
 from preflight.script.syntax_trees import unparse, walk
 from preflight.script.values import Const, ExternalName, RankValue, Seq, Value
@@ -58,10 +59,12 @@ def arguments_that_no_exchange_takes(it: Interpreter, event: ScriptEvent) -> Ite
     dist.all_reduce(loss) / n` stops. With async_op=True they give a handle, and what is read before its
     wait() is not complete yet. gather() and scatter() refuse a list on ranks that neither get nor send it.
     A running total that each turn adds to and adds up over the ranks counts what came before again.
-    `[tensor] * n` is one tensor n times, in which all_gather() leaves the last rank's. A source by the own
-    rank, `src=rank`, is another on each rank; one that is not in the group is refused. All ranks
-    call new_group() in one order, also those that are not in the group: by the number of calls torch names a
-    group, and the next one of ranks that disagree never meets. Where every rank receives first, none sends.
+    `[tensor] * n` is one tensor n times, in which all_gather() leaves the last rank's. Tensors of unlike
+    sizes, as what a mask leaves, do not fit into those like the own one: ranks wait or have what is not
+    theirs. A source by the own rank, `src=rank`, is another on each rank; one that is not in the group is
+    refused. All ranks call new_group() in one order, also those that are not in the group: by the number of
+    calls torch names a group, and the next one of ranks that disagree never meets. Where every rank receives
+    first, none sends.
     Source: torch/distributed/distributed_c10d.py; reproduced on two gloo ranks with torch 2.13.
     """
     if it.target.processes == 1:
@@ -90,6 +93,10 @@ def arguments_that_no_exchange_takes(it: Interpreter, event: ScriptEvent) -> Ite
     if name in _FILLED and call.node.args and _repeats_one(it, call.node, name):
         message = f"{name}() fills one tensor that the list holds again and again"
         fix = "[torch.empty_like(x) for _ in range(world_size)]"
+        yield RuleHit(event.place, message, fix, Level.WARNING)
+    if name == "all_gather" and _is_of_torch(it, call.node) and (made := find_uneven(it, call.node)):
+        message = f"each rank's own batch decides the size of this: `{unparse(made)}`"
+        fix = "pad it to the longest of all ranks, whose lengths an all_gather() of numbers gives"
         yield RuleHit(event.place, message, fix, Level.WARNING)
     if name == "all_reduce" and call.get("op", 1) in (None, _SUM) and _adds_up_again(it, call.node):
         message = "this adds up in each turn what it has added up in the turns before"

@@ -20,6 +20,7 @@ from preflight.script.rules.certainty import apply_doubts
 from preflight.script.rules.collectives import OTHERS
 from preflight.script.rules.own_measures import get_last_name, list_stores
 from preflight.script.rules.own_names import name_of
+from preflight.script.rules.rank_folders import list_early_writes
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import spawns_ranks
 from preflight.script.syntax_trees import ByKind, unparse, walk
@@ -81,7 +82,8 @@ def one_file_of_every_rank(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
     do datasets of torchvision and torchaudio with download=True, and those of PyTorch Geometric and OGB,
     unless rank 0 comes first: the others read half of an archive, or one of two writers. So does
     urlretrieve(); of a file that all remove or rename, all but the first stop at what is gone, and
-    shutil.rmtree() of all meets files that are gone at any moment.
+    shutil.rmtree() of all meets files that are gone at any moment. A folder that rank 0 makes may not be made
+    yet where others write into it.
     Source: torch.distributed's tutorials: rank 0 saves; Python's os.makedirs; torchvision/datasets/utils.py,
     which downloads into the file's own place.
     """
@@ -102,6 +104,11 @@ def one_file_of_every_rank(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
             it.note(JOINED, event.place)
     elif it.notes.get(JOINED):
         yield from it.held_back.get("R405", ())
+        for source in it.sources.files() if it.target.processes != 1 else ():
+            for call, made in it.sources.parser.find_by_kind(list_early_writes, source.tree):
+                message = "rank 0 makes this folder, and nothing lets the other ranks wait for it"
+                fix = "torch.distributed.barrier() in front of it, or the folder made by every rank"
+                yield RuleHit(source.place(call), message, fix, Level.WARNING, (source.place(made),))
 
 
 def _of_all(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:

@@ -39,17 +39,36 @@ def exchange_decided_after_the_forward(it: Interpreter, event: ScriptEvent) -> I
         )
 
 
-def _own_turns(kinds: ByKind) -> list[tuple[ast.Call, ast.Call]]:
+def _own_turns(kinds: ByKind) -> list[tuple[ast.expr, ast.Call]]:
     """Return each no_sync() under a condition under which an optimizer steps too, with that step."""
-    syncs = [node for node in kinds.get(ast.Call, ()) if getattr(node.func, "attr", "") == "no_sync"]
+    syncs = [node for node in kinds.get(ast.Attribute, ()) if node.attr == "no_sync"]
     if not syncs:
         return []
     choices = [node for kind in (ast.If, ast.IfExp) for node in kinds.get(kind, ())]
     steps = [node for node in kinds.get(ast.Call, ()) if _is_step(node)]
     stepped = {under: step for step in steps if (under := _innermost(choices, step))}
-    return [
-        (sync, stepped[under]) for sync in syncs if (under := _innermost(choices, sync)) in stepped and under
-    ]
+    found = list[tuple[ast.expr, ast.Call]]()
+    for sync in syncs:
+        under = _innermost(choices, sync)
+        alike = [
+            step for turns, step in stepped.items() if under and (turns == under or _are_apart(under, turns))
+        ]
+        found += [(sync, step) for step in alike[:1]]
+    return found
+
+
+_TURNS = re.compile(r"\(?(\w+)(?: \+ (\d+)\))? % ([\w.]+) (==|!=) 0")
+"""A condition that some turns meet: `step % n == 0`, `(step + 1) % n != 0`."""
+
+
+def _are_apart(sync: tuple[str, bool], step: tuple[str, bool]) -> bool:
+    """Whether each n-th turn is exchanged, and another than that makes the step: by `i` and by `i + 1`."""
+    parts = [(_TURNS.fullmatch(text), holds) for text, holds in (sync, step)]
+    (left, of_sync), (right, of_step) = parts
+    if left is None or right is None or left[1] != right[1] or left[3] != right[3]:
+        return False
+    exchanged = (left[4] == "==") is not of_sync  # in the turns that are not within no_sync()
+    return exchanged and (right[4] == "==") is of_step and (left[2] or "0") != (right[2] or "0")
 
 
 def _is_step(node: ast.Call) -> bool:
@@ -58,7 +77,7 @@ def _is_step(node: ast.Call) -> bool:
     return getattr(node.func, "attr", "") == "step" and ("optim" in name or name in ("opt", "scaler"))
 
 
-def _innermost(choices: list[ast.If | ast.IfExp], node: ast.Call) -> tuple[str, bool] | None:
+def _innermost(choices: list[ast.If | ast.IfExp], node: ast.expr) -> tuple[str, bool] | None:
     """Return the condition of the innermost branch around a call, and whether it holds in it."""
     best: tuple[int, str, bool] | None = None
     for choice in choices:

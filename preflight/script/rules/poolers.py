@@ -7,7 +7,7 @@ from preflight import regex as re
 from preflight.script.syntax_trees import walk
 
 _POOLED = re.compile(
-    r"^(?:Bert|Roberta|XLMRoberta|Camembert|Albert|Longformer|BigBird|ViT|DeiT|MPNet|Ernie|Nezha|Data2VecText)Model$"
+    r"^(?:Bert|Roberta|XLMRoberta|Camembert|Albert|Longformer|BigBird|ViT|DeiT|MPNet|Ernie|Nezha|Data2VecText|Esm|XLMRobertaXL|Xmod|Lilt)Model$"
 )
 """Those that take add_pooling_layer=False."""
 _OF_POOLED = re.compile(

@@ -117,7 +117,8 @@ def _counts_ranks(it: Interpreter, given: str) -> bool:
 
 
 _RESTORES = re.compile(
-    r"opt\w*(?:\[[^\]\n]*\]|\.\w+)*\.load_state_dict\(|\.load_(?:state|checkpoint)\(|set_optimizer_state"
+    r"opt\w*(?:\[[^\]\n]*\]|\.\w+)*\.load_state_dict\(|accelerator\.load_state\("
+    r"|(?:engine|model)\w*\.load_checkpoint\(|set_optimizer_state"
 )
 
 
