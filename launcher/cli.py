@@ -29,7 +29,7 @@ _ENVIRONMENT_FIXES = {
     **dict.fromkeys(
         (errno.EACCES, errno.EPERM), "name a file that you may read or write; ls -ld shows whose it is"
     ),
-    errno.EROFS: "name a place on another file system",
+    errno.EROFS: "name a place on another file system, or cd to one (fetch: --to DIRECTORY)",
     errno.ENOTDIR: "a directory of this path is a file: correct it",
     **dict.fromkeys((errno.EMFILE, errno.ENFILE), "ulimit -n 4096, then try again"),
 }
