@@ -239,7 +239,7 @@ def demand_room(logs: Path) -> None:
 
 def _unmade(directory: Path, why: str) -> RunAborted:
     where = one_line(str(directory), 300)
-    fix = "--logs DIRECTORY of run and rehearse names another place; else cd to a directory that you may write to"
+    fix = "--logs DIRECTORY of run and rehearse names another place; else cd to one that you may write to"
     return RunAborted(f"{where} cannot be made: {why}", fix)
 
 
