@@ -26,12 +26,13 @@ from launcher.config.node_sets import fold_hosts
 from launcher.errors import GpulaunchError, HostInterrupted
 from launcher.exit_codes import ExitCode
 from launcher.launch.signals import outlive_terminal, report_stop_signals
+from launcher.local.project import local_runs_dir
 from launcher.local.user import format_user_at_machine
 from launcher.onhost.exit_status import describe_exit
-from launcher.planning.run_record import note_in_record
+from launcher.planning.run_record import note_in_record, read_run_records
 from launcher.rundir.end_state import explain_stall
 from launcher.rundir.run_id import LAST, is_job_id
-from launcher.runs.last_run import follow_next_starts
+from launcher.runs.last_run import find_other_project, follow_next_starts
 from launcher.runs.remote_run import RemoteRun
 from launcher.runs.request import RequestDenied
 from launcher.runs.stop import stop_run
@@ -51,7 +52,7 @@ JOB_STOP_TIMEOUT_S = 30.0  # after its run has ended a job may still fetch and r
     type=DurationParam(0, MAX_GRACE_S),
     help="From SIGTERM to SIGKILL: time for a last checkpoint.  [default: as the run was launched]",
 )
-@flag("--yes", "-y", "Do not ask: without RUN a question is asked.")
+@flag("--yes", "-y", "Do not ask: without RUN, and for last of another project, a question is asked.")
 @json_option
 @run_options
 @forbid_together("--now", "--grace", "gives no time between SIGTERM and SIGKILL")
@@ -61,7 +62,8 @@ def command(run: str, *, now: bool, grace: float | None, yes: bool, as_json: boo
 
     Of several that RUN fits it is the one that lives; of one that was started again, the last start. RUN may
     be the id of a Slurm job: its run is stopped, which ends the job; one that waits is cancelled. Without RUN
-    it is the last one that has not ended, after a question. Two who stop one run do no harm: the shorter
+    it is the last one that has not ended, after a question; `last` asks where this machine has launched it in
+    another project. Two who stop one run do no harm: the shorter
     grace counts. Exit code 0: every node has answered that nothing of the run is left, or no run is live; 1:
     something cannot be ended, or you said no; 3: a node could not be reached; 5: one has nothing of the run.
     """
@@ -74,7 +76,10 @@ def command(run: str, *, now: bool, grace: float | None, yes: bool, as_json: boo
     access = reach_run(open_host_access(options), run, options.hosts)
     answer.words = list_access_words(access, options)
     found = find_run(run or LAST, access, options, prefer="exact" if run == LAST else "live")
-    if not run and (left := _leave(found, answer, yes=yes)) is not None:
+    other = find_other_project(found, local_runs_dir(), read_run_records()) if run == LAST else ""
+    if other and found.is_live:
+        answer.say(f"it was launched in {one_line(other)}, not in this directory")
+    if (other or not run) and (left := _leave(found, answer, yes=yes)) is not None:
         return left
     why = f"stopped by {format_user_at_machine()}"
     outlive_terminal()

@@ -120,6 +120,13 @@ def read_local_scope(logs: Path, records: Mapping[str, RunRecord]) -> SearchScop
     return SearchScope(frozenset(kept), frozenset(jobs), read_user_name(), frozenset(elsewhere))
 
 
+def find_other_project(run: RemoteRun, logs: Path, records: Mapping[str, RunRecord]) -> str:
+    """Return the directory that this machine launched a run in where it is not that of `logs`, else ""."""
+    record = records.get(run.run_id) or records.get(run.earlier_start)
+    known = record.logs if record is not None else ""
+    return str(Path(known).parent) if known not in ("", str(logs.resolve())) else ""
+
+
 def follow_next_starts(run: RemoteRun, find: Callable[[str], RemoteRun]) -> RemoteRun:
     """Return the start that followed a run last, by the word of each pair of starts; the run itself for none.
 
