@@ -159,7 +159,7 @@ def _counted_facts(tree: Facts, text: str, asked: Sequence[int] = ()) -> Facts:
         which = ", not this one" if places else f"; {WHICH_IS_UNKNOWN}"
         reason = f"the host has {attached} GPUs, and the file holds {_counted(len(gpus))}{which}"
         places = places or list(range(len(gpus)))
-        facts["gpus"] = _at_places(facts["gpus"], places, max(attached, len(gpus)), reason)
+        facts["gpus"] = place_gpus(facts["gpus"], places, max(attached, len(gpus)), reason)
     return facts
 
 
@@ -167,13 +167,13 @@ def _placed(gpus: list[Facts], *, starts_within: bool, asked: Sequence[int]) -> 
     """Return the GPUs of a text that lost its start, by device files or as `asked`. Raises ValueError."""
     places = _places(gpus, table.MAX_GPUS, asked, starts_within=starts_within)
     if places:
-        return _at_places(gpus, places, places[-1] + 1, "the file is cut at its start")
+        return place_gpus(gpus, places, places[-1] + 1, "the file is cut at its start")
     if starts_within:
         raise ValueError("it is cut at its start, and the numbers of its GPUs are not known")
     return gpus
 
 
-def _at_places(gpus: list[Facts], places: list[int], count: int, reason: str) -> list[Facts]:
+def place_gpus(gpus: list[Facts], places: list[int], count: int, reason: str) -> list[Facts]:
     """Return `count` GPUs, of which those at other places are missing for a reason."""
     held, absent = dict(zip(places, gpus, strict=True)), dict.fromkeys(gpus[0], missing(reason, "not-asked"))
     return [{**held.get(index, absent), "index": index} for index in range(count)]

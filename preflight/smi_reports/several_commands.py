@@ -20,9 +20,11 @@ from preflight.smi_reports.forms import (
     parse_bare_rows,
     parse_gpustat,
     parse_kernel,
+    place_gpus,
     read_form,
 )
 from preflight.smi_reports.gpustat import ROW as GPUSTAT_ROW
+from preflight.smi_reports.monitors import TOPOLOGY, parse_topology
 from preflight.smi_reports.repeated_recordings import OF_SOME, is_different
 from preflight.smi_reports.short_outputs import LSPCI, parse_lspci
 from preflight.smi_reports.table import SHORT_BUS, find_unreachable
@@ -143,6 +145,12 @@ def _with_more(facts: Facts, text: str, sections: dict[str, str]) -> Facts:
             shown = parse_gpustat(text)["gpus"]
             gpus += shown[len(gpus) :] if _are_same(gpus, shown[: len(gpus)]) else []
         _add_processes(gpus, text)
+        is_cut = bool(gpus) and "has at least" in str(gpus[-1]["processes"])
+        matrix = _read(text, parse_topology) if is_cut and re.search(TOPOLOGY, text, re.MULTILINE) else {}
+        count = len(matrix.get("gpu", ()))
+        if count > len(gpus) and [gpu["index"] for gpu in gpus] == [*range(len(gpus))]:
+            reason = f"topo -m in the file has {count} GPUs, and what lists them {len(gpus)}"
+            facts["gpus"] = gpus = place_gpus(gpus, [*range(len(gpus))], count, reason)
         *_, start = [0, *(head.start() for head in _HEAD.finditer(text))]
         _add_holders(gpus, parse_mappings(text[start:]))  # those before may have ended
     return facts

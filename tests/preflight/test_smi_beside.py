@@ -115,3 +115,14 @@ def test_those_that_fuser_names_hold_memory_that_no_listed_process_explains() ->
 def test_servers_users_of_other_files_and_those_of_an_earlier_list_hold_no_gpu(text: str) -> None:
     """The memory stays one that no process explains."""
     assert [gpu.processes for gpu in gpus(text)] == [(), ()]
+
+
+def test_gpus_of_a_topology_that_a_cut_table_lacks_are_unknown() -> None:
+    names = [f"GPU{at}" for at in range(4)]
+    rows = ["\t".join((name, *(" X " if one == name else "NV18" for one in names), "0-55")) for name in names]
+    matrix = "\t".join(("", *names, "CPU Affinity")) + "\n" + "\n".join(rows) + "\n"
+    cut = _TABLE[: _TABLE.index("| Processes:")].rstrip("+-\n ") + "\n"
+    found = gpus(f"{cut}\n{matrix}")
+    assert [isinstance(gpu.name, str) for gpu in found] == [True, True, False, False]
+    assert "topo -m in the file has 4 GPUs" in str(found[3].name)
+    assert len(gpus(f"{_TABLE}\n{matrix}")) == 2

@@ -60,7 +60,7 @@ _LOG_AND_ROTATED_LOG = "".join(
         pytest.param(
             " \tGPU0\tGPU1\n GPU0\tX\tOK\n GPU1\tOK\tX\n\n" + _TABLE_OF_L4,
             "temperature_c",
-            [60],
+            [60, None],
             id="a table below a matrix that is indented",
         ),
         pytest.param(
