@@ -359,6 +359,7 @@ def test_a_script_that_the_text_writes_is_read(
         "cat >> run.sh <<E\ntorchrun a.py\nE\nbash run.sh",
         "if [ -f x ]; then cat > run.sh <<E\ntorchrun a.py\nE\nfi\nbash run.sh",
         "cat > run.sh <<'E'\ntorchrun a.py $Y\nE\nY=6; bash run.sh",
+        "cat > run.py <<'E'\n#!/usr/bin/env python\ntorchrun = 1\nE\n./run.py",
     ],
 )
 def test_a_script_that_is_written_in_part_is_not_read_as_whole(text: str) -> None:

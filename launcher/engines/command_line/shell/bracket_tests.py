@@ -154,7 +154,7 @@ class _Test:
             return answer if operator != "!=" else negate(answer)
         if left is None or right is None:
             return None
-        if operator == "=~" and self.is_double:
+        if operator == "=~" and self.is_double and "shopt nocasematch" not in self.values:
             return _contains(left, right)
         if operator in ("<", ">") and self.is_double and (left + right).isdecimal() and left and right:
             return left < right if operator == "<" else left > right

@@ -19,6 +19,7 @@ INPUT = Word("<<<", ("<<<",))  # in front of a command of `$(...)`, and its inpu
 _PRINTERS = ("echo", "printf", "cd", "cat", "pwd")
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _SHELL = (Word("bash"), Word("-c"))
+_OF_SHELL = re.compile(r"(?!#!)|#![^\n]*(?<!\w)(?:ba|da|k|z)?sh\b")
 _SUBMITTERS = ("sbatch", "qsub", "bsub")
 _LISTS = ("mapfile", "readarray")
 _WRITERS = ("cat", "echo", "printf", "tee", "jq", "sed", "envsubst", "scontrol", "sort", "cp")
@@ -89,7 +90,7 @@ def replace_written(shell: ShellState, words: tuple[Word, ...]) -> tuple[Word, .
         is_script = at > start and starts_posix_shell(before)
         before = before if word.text.startswith("-") else word.text
         body = _find_written(shell, word) if is_program or is_submitted or is_script else None
-        if body is not None:
+        if body is not None and (is_script or _OF_SHELL.match(body.text)):
             return (*words[: at if is_script else start], *_SHELL[is_script:], body, *words[at:])
     return words
 
