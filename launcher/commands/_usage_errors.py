@@ -199,7 +199,10 @@ def describe_usage_error(error: click.ClickException, command: str) -> tuple[str
             fix = f"options go after the command: gpulaunch COMMAND {option}"
         close = get_close_matches(option, error.possibilities or (), n=1, cutoff=0.75)
         fix = fix or (f"did you mean {close[0]}?" if close else "")
-        fix = fix or (_of_job(option) if path.endswith(" submit") else "") or help_line
+        fix = fix or (_of_job(option) if path.endswith(" submit") else "")
+        if path.endswith(" lint"):
+            fix = fix or f"the script's own arguments are one word: --args '{one_line(option, _SHOWN)} ...'"
+        fix = fix or help_line
         return f"{path} has no option {one_line(option, _SHOWN)}", fix
     if isinstance(error, click.MissingParameter):
         from launcher.commands._examples import list_examples  # noqa: PLC0415 - only for a mistake

@@ -20,6 +20,7 @@ from launcher.lint.formats import lint_json, lint_lines, render_sarif
 from launcher.local.installed_version import read_installed_version
 from launcher.local.source_files import find_decoding_error, read_source
 from launcher.terminal.output import echo, echo_json, echo_lines, echo_text
+from launcher.text import one_line
 from preflight.facts.gpu import Capability
 from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
@@ -83,6 +84,7 @@ def command(scripts: tuple[Path, ...], config: str | None, **given: Any) -> int:
 
         job = load_run_config(config, Overrides())
     paths = list(scripts)
+    _refuse_arguments(paths)
     if job is not None and not paths:
         paths = [job.local_script or Path(job.job.script_in_tree)]
     if not paths:
@@ -103,6 +105,17 @@ def command(scripts: tuple[Path, ...], config: str | None, **given: Any) -> int:
         for path, result in zip(paths, results, strict=True):
             _fix_all(path, result, targets, certain=certain, sure=options.yes)
     return code
+
+
+def _refuse_arguments(paths: Sequence[Path]) -> None:
+    """Raise BadInput for arguments of the script behind its name and `--`, where `run` has them."""
+    first = next((n for n, path in enumerate(paths) if str(path).startswith("-") and not path.exists()), None)
+    if first:
+        words = list(map(str, paths))
+        line = one_line(f"{shlex.join(words[:first])} --args {shlex.quote(shlex.join(words[first:]))}", 400)
+        raise BadInput(
+            f"{one_line(words[first], 100)} is an argument of the script", f"gpulaunch lint {line}"
+        )
 
 
 def _without_info(result: LintResult) -> LintResult:

@@ -5,9 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import click.testing
 import pytest
 
+from launcher.commands._usage_errors import describe_usage_error
 from launcher.commands.lint import command
 from launcher.errors import BadInput
 from launcher.lint.formats import lint_lines
@@ -125,6 +127,14 @@ def test_arguments_and_hardware_are_heeded(tmp_path: Path) -> None:
     assert run(str(path), "--args", "--mp bf16", "--capability", "7.5")[0] == 1
     assert run(str(path), "--args", "--mp bf16", "--capability", "8.9")[0] == 0
     assert run(str(path), "--args", "--mp bf16", "--cpu")[0] == 0
+
+
+def test_arguments_of_the_script_are_answered_with_the_option_for_them(script: str) -> None:
+    with pytest.raises(BadInput, match="--lr is an argument of the script") as caught:
+        run(script, "--", "--lr", "1 e", "--fp16")
+    assert caught.value.fix == f"gpulaunch lint {script} --args " + """'--lr '"'"'1 e'"'"' --fp16'"""
+    error = click.NoSuchOption("--lr", ctx=click.Context(command, info_name="gpulaunch lint"))
+    assert describe_usage_error(error, "gpulaunch lint")[1].endswith("are one word: --args '--lr ...'")
 
 
 def test_the_script_of_a_run_config_is_found() -> None:
