@@ -33,6 +33,16 @@ FIXES: dict[str, tuple[str, str, str]] = {
         "    return torch.cat(parts)",
         "    parts[rank] = features\n    return torch.cat(parts)",
     ),
+    "R422": (
+        "best_weights_read_at_once",
+        "    state = torch.load(args.out",
+        "    dist.barrier()\n    state = torch.load(args.out",
+    ),
+    "R423": (
+        "samples_of_a_metric_gathered_twice",
+        "accelerator.gather((",
+        "accelerator.gather_for_metrics((",
+    ),
     "D201": (
         "dev_set_device",
         "import torch\ntorch.cuda.set_device(0)",
@@ -152,6 +162,7 @@ FIXES: dict[str, tuple[str, str, str]] = {
     "R413": ("local_rank_in_a_group", "rank=local_rank, world_size=world", ""),
     "C504": ("model_saved_whole", 'torch.load("m.pt")', 'torch.load("m.pt", weights_only=False)'),
     "V306": ("batches_that_deepspeed_refuses", '"train_batch_size": 100', '"train_batch_size": 96'),
+    "V307": ("checkpoints_between_evaluations", "save_steps=1000", "save_steps=900"),
     "C501": ("save_of_a_wrapped_model", "model.save_pretrained(", "model.module.save_pretrained("),
     "C502": ("weights_saved_with_module", "model.state_dict()", "model.module.state_dict()"),
     "C503": ("checkpoint_read_without_a_map", '"last.pt")\n', '"last.pt", map_location="cpu")\n'),

@@ -81,7 +81,7 @@ _RANKS_OPTION = re.compile(r"dist|ddp|multi|parallel|apex|local.?rank|world|horo
 _OF_INTEREST = re.compile(
     r"cuda|gpu|device|half|fp16|bf16|float|dtype|precision|(?<![a-z])amp(?![a-z])|autocast|scal(?!ar)|clip_"
     r"|rank|dist(?!anc|ort|inct)|spawn|parallel|ddp|fsdp|environ|master|backward|step\(|from_pretrained|peft"
-    r"|lora|trainer|quant|\d_?bit|bitsandbytes|checkpointing|prepare|optim|freeze|requires_grad|flash|attn"
+    r"|lora|trainer|quant|\d_?bit|bitsandbytes|checkpointing|prepare|optim|freeze|requires_grad|flash|attn|accumulate_grad"
     r"|(?<![a-z])ema(?![a-z])|true|false|\bmodel\w* = "
 )
 

@@ -72,6 +72,8 @@ def open_file(it: Interpreter, path: Value, mode: Value | None, call: Call) -> V
     """Return a file that is open; the rules are sent it where it is written from its start."""
     if replaces_file(mode):
         note_result(it, path, call)
+    elif mode is None or as_text(mode) in ("r", "rb", "rt"):
+        note_read(it, path, call)
     return it.allocate(HeapObject("file", call.place, {"path": path, "replaces": Const(replaces_file(mode))}))
 
 
@@ -85,6 +87,11 @@ def note_result(it: Interpreter, path: Value, call: Call) -> None:
     """Send the rules a file other than weights; a file that is open was noted where it was opened."""
     if not any(isinstance(item, Ref) for item in list_values(path)):
         note_write(it, call, path, "result")
+
+
+def note_read(it: Interpreter, path: Value, call: Call) -> None:
+    """Send the rules a file or folder that is read."""
+    it.emit(call.event("read", path=path))
 
 
 def replaces_file(mode: Value | None) -> bool:

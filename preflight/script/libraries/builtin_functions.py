@@ -98,10 +98,15 @@ def _literal(text: str) -> Any:
         raise ValueError from error
 
 
+LENGTH_OF_PART, LENGTH_OF_ALL = "length of a loader from prepare()", "length of another loader"
+
+
 def _length(it: Interpreter, call: Call) -> Value:
     value = call.first
     if isinstance(value, (Seq, Map)) and not value.open:
         return Const(len(value.items), _written(it, call.args))
+    if it.kind(value) == "loader":
+        it.note(LENGTH_OF_PART if it.attr(value, "accelerator") != NONE else LENGTH_OF_ALL, call.place)
     text = as_text(value)
     return UNKNOWN if text is None else Const(len(text), _written(it, call.args))
 

@@ -137,7 +137,8 @@ class LibraryModel:
         root, last = root_and_last(name)
         at_home = bool(_AT_HOME.get(root, _ELSEWHERE).search(last)) == (root in _AT_HOME)
         named = name in _CALLS or name in _CLASSES or (at_home and bool(self.class_kind(name)))
-        return ExternalName(name) if named else None
+        schedules = root in ("transformers", "diffusers") and "_schedule" in last
+        return ExternalName(name) if named or schedules else None
 
     def call(self, it: Interpreter, name: str, call: Call) -> Value:
         """Return what calling a library's name gives."""

@@ -110,14 +110,32 @@ def _tensor(it: Interpreter, call: Call) -> Value:
 def _is_of_numbers(it: Interpreter, call: Call) -> bool:
     """Whether torch.tensor(x) gets numbers: a list, a constant, a sum of what item() gave."""
     node = call.node.args[0] if call.node.args else None
-    if isinstance(node, (ast.List, ast.Constant)):
+    if isinstance(node, (ast.List, ast.ListComp, ast.Tuple, ast.Constant)):
         return True
+    if isinstance(node, ast.Call):
+        func = node.func
+        made = func.id if isinstance(func, ast.Name) else getattr(func, "attr", "")
+        return made in (_OF_NUMBERS if isinstance(func, ast.Name) else ("item", "tolist"))
+    if isinstance(node, ast.BinOp):
+        return all(_is_number(each) for each in (node.left, node.right))
     if not isinstance(node, ast.Name):
         return False
     added = re.findall(rf"\b{node.id} *(?:\+=|=(?!=))([^\n]*)", it.source.text)
     return bool(added) and all(
         re.search(r"\.item\(\)|len\(|\.size\(|^ *[\d.]+ *(?:#.*)?$", value) for value in added
     )
+
+
+_OF_NUMBERS = ("list", "tuple", "sorted", "float", "int", "len")
+
+
+def _is_number(node: ast.expr) -> bool:
+    """Whether a part of a sum is a number for sure."""
+    if isinstance(node, ast.BinOp):
+        return _is_number(node.left) and _is_number(node.right)
+    if isinstance(node, ast.Call):
+        return getattr(node.func, "id", getattr(node.func, "attr", "")) in ("float", "int", "len", "item")
+    return isinstance(node, ast.Constant)
 
 
 def note_placed(it: Interpreter, call: Call, device: Value | None, keyword: str) -> None:
@@ -156,6 +174,7 @@ CALLS: dict[str, CallModel] = {
     "torch.cuda.device": lambda it, call: _set_device(it, call, "for a while"),
     "torch.set_default_device": _set_default_device,
     "torch.Generator": _generator,
+    "torch.from_numpy": lambda _it, _call: ON_CPU,
     "torch.distributed.device_mesh.init_device_mesh": _mesh,
     "torch.distributed.init_device_mesh": _mesh,
     **dict.fromkeys(

@@ -45,6 +45,11 @@ def _writes(position: int) -> CallModel:
     return model
 
 
+def _read(it: Interpreter, call: Call) -> Value:
+    written_files.note_read(it, _path(call, 0), call)
+    return UNKNOWN
+
+
 def _path(call: Call, position: int) -> Value:
     given = (call.kwargs[word] for word in _PATHS if word in call.kwargs)
     return call.args[position] if position < len(call.args) else next(given, UNKNOWN)
@@ -62,10 +67,14 @@ _FETCHES = re.compile(r"torch_geometric\.datasets\.(?!Fake)[A-Z]|ogb\.\w+\.\w*Pr
 
 def _note_download(it: Interpreter, name: str, call: Call) -> None:
     """Send the rules a dataset that downloads its files."""
-    if name.startswith(_DOWNLOADS) and as_bool(call.get("download") or FALSE) is True:
-        written_files.note_write(
-            it, replace(call, place=call.get_place("download")), call.get("root", 0), "download"
-        )
+    if name.startswith(_DOWNLOADS):
+        downloads = as_bool(call.get("download") or FALSE)
+        if downloads:
+            written_files.note_write(
+                it, replace(call, place=call.get_place("download")), call.get("root", 0), "download"
+            )
+        elif downloads is False:
+            written_files.note_read(it, call.get("root", 0) or UNKNOWN, call)
     elif _FETCHES.match(name):
         of_name = name.startswith("ogb")
         written_files.note_write(it, call, call.get("root", 1 if of_name else 0), "fetch", opened=True)
@@ -118,7 +127,14 @@ _SECOND = (
 )
 """Functions that write the file that they are given second."""
 
+_READS = (
+    *("numpy.load", "numpy.loadtxt", "safetensors.torch.load_file", "datasets.load_from_disk", "joblib.load"),
+    *(f"pandas.read_{kind}" for kind in ("csv", "parquet", "pickle", "json", "feather")),
+)
+"""Functions that read the file or folder that they are given first."""
+
 CALLS: dict[str, CallModel] = {
+    **dict.fromkeys(_READS, _read),
     "torch.save": _save,
     "safetensors.torch.save_file": _save,
     **dict.fromkeys(_OPENERS, _open),

@@ -9,7 +9,7 @@ MODULES = tuple(
     for name in (
         *("autocast", "autocast_losses", "backward", "checkpoints", "clipped_gradients", "collectives"),
         *("data_parallel", "data_loaders", "divided_losses", "exchange_arguments", "flat_parameters"),
-        *("gathered_losses", "group_order", "files", "half_masks"),
+        *("gathered_losses", "gathered_metrics", "group_order", "files", "half_masks"),
         *("grad_scaler", "graph_flow", "kept_graphs", "late_sync", "local_ranks", "model_wrappers", "models"),
         *(
             "optimizer_targets",
@@ -30,8 +30,9 @@ MODULES = tuple(
             "tensor_devices",
             "unguarded_starts",
             "unused_layers",
+            "unwaited_files",
         ),
-        *("versions", "whole_objects", "workers", "wrapper_attributes"),
+        *("trainer_arguments", "versions", "whole_objects", "workers", "wrapper_attributes"),
     )
 )
 

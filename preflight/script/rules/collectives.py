@@ -15,9 +15,9 @@ from preflight.script.libraries.collectives import FORWARD_OF_ONE
 from preflight.script.libraries.pytorch import list_trained_models
 from preflight.script.rules.certainty import SEVERITY, apply_doubts
 from preflight.script.rules.failed_batches import AGREED, find_failed_batches
-from preflight.script.rules.own_decisions import EACH, find_decider, has_measured_condition, track_call
-from preflight.script.rules.own_measures import takes_every_nth
+from preflight.script.rules.own_decisions import EACH, find_decider, has_measured_condition
 from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.rules.unlike_turns import find_unlike_turns
 from preflight.script.syntax_trees import unparse, walk
 from preflight.script.values import Ref
 from preflight.script.values.constants import TRUE
@@ -175,18 +175,15 @@ def _take_part(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
 
 
 def _in_unlike_turns(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
-    """Yield the loop over a rank's every n-th item in whose turns all take part in something."""
+    """Yield the loop over a rank's own items or files in whose turns all take part in something."""
     for loop in it.loops:
-        if not loop.by_rank:
-            continue
-        with track_call(it, loop.calls):
-            turns = [node for node in it.list_nodes(ast.For) if it.place(node) == loop.place]
-            uneven = any(takes_every_nth(it, node) for node in turns)
-        if uneven:
+        said = "" if loop.number else find_unlike_turns(it, loop)
+        if said:
             what = _OF_ALL.get(event.name) or f"{event.what}()"
-            message = f"ranks may have one turn more than others, and wait in it for {what}"
             fix = "items[: len(items) // world * world][rank::world], or the Join of torch around the loop"
-            yield RuleHit(loop.place, message, fix, Level.WARNING, (event.place,))
+            yield RuleHit(
+                loop.place, f"{said}, and wait in it for {what}", fix, Level.WARNING, (event.place,)
+            )
 
 
 def _note_alone(it: Interpreter, event: ScriptEvent) -> None:

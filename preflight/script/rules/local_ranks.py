@@ -20,6 +20,10 @@ _NODES = re.compile(
     r"\b(?:LOCAL_RANK|LOCAL_WORLD_SIZE|NODE_RANK|NNODES|SLURM_\w*NODE\w*|GROUP_RANK|nnodes|node_rank)\b"
 )
 """What a file names that has to do with several nodes."""
+_SAYS_NODES = re.compile(
+    r"(?i)multi-?node|multiple nodes|several nodes|number of nodes|--nnodes\b(?![ =]1\b)"
+)
+_SAYS_ONE = re.compile(r"(?i)single[- ]node|one node|\bno multi-?node|not multi-?node")
 _ONE_NODE = re.compile(r"node", re.IGNORECASE)
 _ASSERTS_ONE = re.compile(r"assert\b[^\n]*(?i:LOCAL_WORLD_SIZE|num_nodes|nnodes)")
 
@@ -45,6 +49,7 @@ def rank_of_a_node_for_that_of_the_launch(it: Interpreter, event: ScriptEvent) -
     if event.name in ("set device", "device", "ddp"):
         if event.call is not None and any(_is_of(each, OF_LAUNCH) for each in _numbers(it, event)):
             known = level is Level.ERROR or it.sources.is_in_code(_NODES, it.source)
+            known = known or it.sources.parser.make(_says_nodes, it.source.text)
             message = "the rank in the launch is the number of a GPU, which a second node does not have"
             fix = 'int(os.environ["LOCAL_RANK"]) in place of this rank'
             yield RuleHit(event.place, message, fix, level if known else Level.INFO)
@@ -62,6 +67,11 @@ def rank_of_a_node_for_that_of_the_launch(it: Interpreter, event: ScriptEvent) -
     elif _is_of(rank, OF_LAUNCH) and of_node:
         message = f"{words[1][0]}= counts the ranks of one node, and the second node's ranks are not below it"
         yield RuleHit(call.get_place(words[1][0]), message, f"{words[1][0]}=dist.get_world_size()", level)
+
+
+def _says_nodes(text: str) -> bool:
+    """Whether a script says, in comments too, that it runs on several nodes."""
+    return _SAYS_NODES.search(text) is not None and _SAYS_ONE.search(text) is None
 
 
 _RANK = 'int(os.environ["RANK"])'

@@ -5,14 +5,14 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TypeVar
 
 from preflight import regex as re
+from preflight.script.interpreter.classes import find_method
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.rank_values import SEEDED, SEEDED_ALIKE
 from preflight.script.libraries.data_loaders import is_divided
 from preflight.script.source import list_names
 from preflight.script.syntax_trees import unparse, walk
-from preflight.script.values import Class, ExternalName, Ref
+from preflight.script.values import Class, ExternalName, Ref, Value
 from preflight.script.values.constants import TRUE
-from preflight.script.values.operations import is_by_rank
 
 N = TypeVar("N", bound=ast.AST)
 AGREES = re.compile(
@@ -74,8 +74,10 @@ def _is_of_form(node: ast.AST) -> bool:
 def is_agreed_in(it: Interpreter, nodes: Sequence[ast.AST]) -> bool:
     """Whether a call gives all ranks one value: by its name, or by what functions call in the end."""
     called, seen = {get_last_name(node) for node in nodes if isinstance(node, ast.Call)}, set[str]()
-    names: Collection[str] = called
     parser = it.sources.parser
+    objects = _list_called_objects(it, nodes)
+    names: Collection[str] = called.union(*(parser.find(list_names, node) for node in objects))
+    called = called.union(*(parser.find(_called, node) for node in objects))
     while called:
         if any(map(AGREES.search, names)):
             return True
@@ -86,6 +88,20 @@ def is_agreed_in(it: Interpreter, nodes: Sequence[ast.AST]) -> bool:
     return any(map(AGREES.search, names))
 
 
+def _list_called_objects(it: Interpreter, nodes: Sequence[ast.AST]) -> list[ast.AST]:
+    """Return the code that calls of objects run: of `stop(loss)` what __call__() of its class does."""
+    funcs = [node.func for node in nodes if type(node) is ast.Call]
+    values: list[Value] = [it.lookup(func.id) for func in funcs if type(func) is ast.Name]
+    held = [
+        (func.value.id, func.attr)
+        for func in funcs
+        if type(func) is ast.Attribute and type(func.value) is ast.Name
+    ]
+    values += [it.attr(it.lookup(owner), name) for owner, name in held]
+    methods = [find_method(it, value, "__call__") for value in values if type(value) is Ref]
+    return [it.functions[method.key].node for method in methods if method is not None]
+
+
 def _called(nodes: Sequence[ast.AST]) -> set[str]:
     return {get_last_name(node) for node in nodes if type(node) is ast.Call}
 
@@ -93,7 +109,9 @@ def _called(nodes: Sequence[ast.AST]) -> set[str]:
 def is_measured_by(it: Interpreter, test: ast.expr, turns: ast.AST | None) -> bool:
     """Whether a rank is known to answer a condition for itself; `turns` is the loop that it ends."""
     trace = _Trace(it, it.scope, turns)
-    return trace.reaches(test) and not trace.means and not is_agreed_in(it, _calls_on(it, test))
+    return (
+        trace.reaches(test) and not trace.means and not is_agreed_in(it, [*_calls_on(it, test), *walk(test)])
+    )
 
 
 def _calls_on(it: Interpreter, test: ast.expr) -> list[ast.Call]:
@@ -101,49 +119,6 @@ def _calls_on(it: Interpreter, test: ast.expr) -> list[ast.Call]:
     asked = {unparse(part) for part in walk(test) if type(part) in (ast.Name, ast.Attribute)}
     calls = ((call, call.func) for call in it.list_nodes(ast.Call))
     return [call for call, func in calls if type(func) is ast.Attribute and unparse(func.value) in asked]
-
-
-_EVEN = re.compile(
-    r"(?i)pad|repeat|cycle|drop|trunc|even|join|steps|total_size|num_samples|^min$|^max$|islice|^zip|batch_size|broadcast"
-)
-"""Names in a function that may give all ranks one number of turns."""
-_RANKS = re.compile(r"(?i)world|rank|replica|proc|gpus|shards")
-
-
-def takes_every_nth(it: Interpreter, loop: ast.For) -> bool:
-    """Whether a loop goes over `items[rank::world]`, and nothing makes the number of items a multiple."""
-    parts = walk(loop.iter)
-    names = {part.id for part in parts if type(part) is ast.Name}
-    made = [
-        part
-        for node in it.list_nodes(ast.Assign)
-        if any(getattr(target, "id", "") in names for target in node.targets)
-        for part in walk(node.value)
-    ]
-    if not any(_is_every_nth(it, part) for part in (*parts, *made)):
-        return False
-    parser = it.sources.parser
-    cut = any(type(each.op) is ast.FloorDiv for each in it.list_nodes(ast.BinOp))
-    cut = cut or any(type(each) is ast.BinOp and type(each.op) is ast.Mult for each in made)
-    cut = cut or any(parser.find(_ask_rest, source.tree) for source in it.sources.files())
-    left = any(type(node) in (ast.Break, ast.Return) for node in walk(loop))
-    return not cut and not left and not any(map(_EVEN.search, list_names(it.nodes)))
-
-
-def _ask_rest(nodes: Sequence[ast.AST]) -> bool:
-    """Whether code asks what a length leaves: `len(files) % world`, `len(files) // world * world`."""
-    rests = (each for each in nodes if type(each) is ast.BinOp and type(each.op) in (ast.Mod, ast.FloorDiv))
-    return any("len(" in unparse(each.left) and _RANKS.search(unparse(each.right)) for each in rests)
-
-
-def _is_every_nth(it: Interpreter, node: ast.AST) -> bool:
-    if type(node) is ast.Subscript and type(node.slice) is ast.Slice:
-        lower = node.slice.lower if node.slice.step is not None and node.slice.upper is None else None
-    elif type(node) is ast.Call and get_last_name(node) == "range" and len(node.args) == 3:
-        lower = node.args[0] if type(node.args[1]) is not ast.Constant else None
-    else:
-        return False
-    return lower is not None and is_by_rank(it.evaluate(lower))
 
 
 def is_of_parts(it: Interpreter, iterable: ast.expr) -> bool:

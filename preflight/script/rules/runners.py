@@ -11,7 +11,7 @@ from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.libraries.lightning import LAUNCHED
 from preflight.script.library_names import root_and_last
 from preflight.script.rules.registry import Level, RuleHit, rule
-from preflight.script.values import Const, Map, Seq, Value
+from preflight.script.values import Class, Const, Map, Seq, Value
 from preflight.script.values.constants import FALSE, NONE
 from preflight.script.values.operations import as_text, list_values, place_of
 
@@ -121,9 +121,14 @@ def _of_one_device(it: Interpreter, call: Call, strategy: Value | None) -> Itera
         yield RuleHit(call.get_place("devices"), message, 'devices="auto"', level)
 
 
+_AUTOMATIC = "automatic_optimization"
+
+
 def _by_manual_optimization(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
-    made = it.attr(event.values["trainer"], "made_by")
-    if it.attr(event.ref, "automatic_optimization") != FALSE or not isinstance(made, Const):
+    made, cls = it.attr(event.values["trainer"], "made_by"), it.attr(event.ref, "__class__")
+    infos = it.mro(cls.key) if isinstance(cls, Class) else ()
+    of_class = next((info.names[_AUTOMATIC] for info in infos if _AUTOMATIC in info.names), NONE)
+    if it.attr(event.ref, _AUTOMATIC, of_class) != FALSE or not isinstance(made, Const):
         return
     call = it.kept[int(made.value or 0)]
     for word, plain in (("gradient_clip_val", (0, 0.0, None)), ("accumulate_grad_batches", (1, None))):

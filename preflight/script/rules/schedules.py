@@ -1,18 +1,22 @@
 """Rules R414 and P147: schedulers that accelerate steps once for each rank, and that start behind step 0."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from preflight import regex as re
+from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.branch_conditions import UNCALLED
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.libraries.builtin_functions import LENGTH_OF_ALL, LENGTH_OF_PART
 from preflight.script.rules.own_measures import get_last_name, list_stores, list_turn_nodes
+from preflight.script.rules.own_names import call_at
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import list_names
 from preflight.script.syntax_trees import unparse, walk
 from preflight.script.values import Const
 from preflight.script.values.constants import TRUE
+from preflight.script.values.heap import HeapObject
 from preflight.script.values.operations import as_text, list_values
 
 _BY_RANKS = re.compile(r"(?i)process|world|gpu|rank|replica|device|loader|split_batch|gather|^len$|len\(")
@@ -31,8 +35,9 @@ def stepped_once_for_each_rank(it: Interpreter, event: ScriptEvent) -> Iterator[
     """A scheduler from accelerator.prepare() makes a step for each rank, and counts epochs or steps of one.
 
     Its step() makes as many steps as there are ranks: right where num_training_steps comes from the length
-    of a loader before prepare(). One that counts epochs, or the steps at which the loop ends, is through
-    after 1/N of the training on N GPUs. Nothing raises. With split_batches=True step() makes one.
+    of a loader before prepare(). One that counts epochs, the steps at which the loop ends, or the length of
+    a loader behind prepare(), is through after 1/N of the training on N GPUs. Nothing raises. With
+    split_batches=True step() makes one.
     So is one of torch that counts the steps of an optimizer, `len(loader) // accumulate`, and makes its own
     in each batch, of which several make one step of the optimizer.
     Source: accelerate/scheduler.py, AcceleratedScheduler.step; reproduced with accelerate 1.15.
@@ -53,6 +58,13 @@ def stepped_once_for_each_rank(it: Interpreter, event: ScriptEvent) -> Iterator[
     kind, given, steps = (as_text(scheduler.get(name)) for name in ("kind", "given", "steps"))
     if kind is None or given is None or any(map(_FLAT.match, (kind, given))):
         return
+    if lengths := _list_lengths_of_parts(it, scheduler):
+        message = (
+            "this scheduler counts the batches of one rank, and a prepared one makes a step for each rank"
+        )
+        fix = "count them before prepare(), or multiply them by accelerator.num_processes"
+        yield RuleHit(scheduler.place, message, fix, Level.WARNING, (*lengths, event.place))
+        return
     loop = next((each for each in reversed(it.loops) if not each.number), None)
     source = it.sources.get(loop.place.path) if loop else None
     lines = source.lines[loop.place.line - 1 : loop.place.line + 2] if source and loop else []
@@ -65,6 +77,50 @@ def stepped_once_for_each_rank(it: Interpreter, event: ScriptEvent) -> Iterator[
     message = f"this scheduler counts {counts}, and step() of a prepared one makes a step for each rank"
     fix = "leave it out of prepare(), or multiply its steps by accelerator.num_processes"
     yield RuleHit(scheduler.place, message, fix, Level.WARNING, (event.place,))
+
+
+_NAMES_RANKS = re.compile(r"(?i)process|world|gpu|rank|replica|device|split_batch|gather")
+_MOST_MAKINGS = 40
+
+
+def _list_lengths_of_parts(it: Interpreter, scheduler: HeapObject) -> list[CodeLocation]:
+    """Return where the lengths are taken that a schedule is made of, if all are of loaders of one rank."""
+    parts, source = it.notes.get(LENGTH_OF_PART, []), it.sources.get(scheduler.place.path)
+    call = call_at(it, scheduler.place) if parts and source is not None else None
+    if call is None or source is None:
+        return []
+    stores = it.sources.parser.find(_stores_by_last_name, source.tree)
+    nodes, seen = [part for given in (*call.args, *call.keywords) for part in walk(given)], set[str]()
+    for node in nodes:  # which grows
+        name = get_last_name(node) if type(node) in (ast.Name, ast.Attribute) else ""
+        if name and name not in seen:
+            seen.add(name)
+            values = stores.get(name, ())
+            nodes += [part for value in values for part in walk(value)] if len(seen) < _MOST_MAKINGS else []
+    if any(map(_NAMES_RANKS.search, list_names(nodes))):
+        return []
+    calls = [node for node in nodes if type(node) is ast.Call and get_last_name(node) == "len"]
+    places = [source.place(node) for node in calls]
+    of_all = it.notes.get(LENGTH_OF_ALL, [])
+    return places if all(place in parts and place not in of_all for place in places) else []
+
+
+def _stores_by_last_name(nodes: Sequence[ast.AST]) -> dict[str, list[ast.expr]]:
+    """Return what is given to each name of a file, those of attributes too, that counts something."""
+    found: dict[str, list[ast.expr]] = {}
+    for node in nodes:
+        if isinstance(node, (ast.Assign, ast.AugAssign)):
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                if isinstance(target, (ast.Name, ast.Attribute)) and not _is_loader(node.value):
+                    found.setdefault(get_last_name(target), []).append(node.value)
+    return found
+
+
+def _is_loader(value: ast.expr) -> bool:
+    """Whether something else than a number is made: `loader = accelerator.prepare(DataLoader(...))`."""
+    return isinstance(value, ast.Call) and (
+        "repare" in get_last_name(value) or "oader" in get_last_name(value)
+    )
 
 
 def _counts_updates(it: Interpreter, event: ScriptEvent) -> bool:

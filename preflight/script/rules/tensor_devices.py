@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 from preflight import regex as re
 from preflight.frozen import dataclass
-from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.libraries.casts import list_parts
 from preflight.script.pattern_words import is_found
 from preflight.script.rules.attribute_tensors import list_tensors_left
 from preflight.script.rules.graph_syntax import find_names, is_of_data
+from preflight.script.rules.own_measures import list_stores
 from preflight.script.rules.own_names import get_assigned_name
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import ByKind, unparse
@@ -24,7 +25,7 @@ _FIRST = frozenset(
     {"all_reduce", "broadcast", "reduce", "reduce_scatter", "all_gather_into_tensor", "all_gather_single"}
 )
 _ELSEWHERE = re.compile(
-    r"set_default_(?:device|tensor_type)|\bwith +(?:torch\.)?device\b|DeviceContext|\.data *= "
+    r"set_default_(?:device|tensor_type)|\bwith +(?:torch\.)?device\b|DeviceContext|(?<!\bself)\.data *= "
 )
 _PREPARES = re.compile("prepare")
 _MOVES = re.compile(r"\.(?:to|cuda|type_as)\(|\bdevice=")
@@ -77,13 +78,16 @@ def on_unlike_devices(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     elif call is None or it.target.capability is None:
         return
     elif event.name == "collective":
-        sent = call.get("tensor", 0) if event.what in _FIRST else call.get("tensor", 1)
-        if sent is not ON_CPU:
+        position = 0 if event.what in _FIRST else 1
+        sent = call.get("tensor", position)
+        if sent is not ON_CPU and not _is_taken_off(it, call, position):
+            return
+        if call.get("group", 3 if event.what == "reduce" else 2) not in (None, NONE):
             return
         func = it.evaluate(call.node.func)
         of_torch = isinstance(func, ExternalName) and func.name.startswith("torch.distributed.")
         backends = {key.name for key in it.notes if isinstance(key, _Backend)}
-        if of_torch and backends == {"nccl"} and not it.tests and not it.sources.mention(_ELSEWHERE):
+        if of_torch and backends == {"nccl"} and not _asks_device(it) and not it.sources.mention(_ELSEWHERE):
             message = "this tensor is on the CPU, and NCCL moves memory of GPUs only"
             yield RuleHit(
                 event.place, message, 'make it with device="cuda", or on the rank\'s device', Level.ERROR
@@ -127,6 +131,33 @@ def _left_by_modules(it: Interpreter) -> Iterator[RuleHit]:
             place = info.source.place(used)
             if not it.sources.mention(_ELSEWHERE):
                 yield RuleHit(place, message, fix, Level.WARNING, (info.source.place(made),))
+
+
+_ASKS_DEVICE = re.compile(r"(?i)cpu|cuda|gloo|nccl|backend|device|gpu")
+
+
+def _asks_device(it: Interpreter) -> bool:
+    """Whether a condition around the current point may hold where tensors are on the CPU alone."""
+    return any(_ASKS_DEVICE.search(unparse(test)) for test in it.tests)
+
+
+def _is_taken_off(it: Interpreter, call: Call, position: int) -> bool:
+    """Whether what a collective gets is what `.cpu()` gives: in its argument, or by its one name."""
+    given = {word.arg: word.value for word in call.node.keywords}
+    sent = call.node.args[position] if len(call.node.args) > position else given.get("tensor")
+    if isinstance(sent, ast.Name):
+        made = it.sources.parser.find(list_stores, it.scope).get(sent.id, [])
+        stored = [
+            node for node in it.list_nodes(ast.Name) if node.id == sent.id and type(node.ctx) is ast.Store
+        ]
+        sent = made[0][0] if len(made) == len(stored) == 1 else None
+    func = sent.func if isinstance(sent, ast.Call) else None
+    if not isinstance(sent, ast.Call) or not isinstance(func, ast.Attribute):
+        return False
+    return (func.attr == "cpu" and not sent.args) or (func.attr == "to" and _CPU in map(unparse, sent.args))
+
+
+_CPU = "'cpu'"
 
 
 def _of_a_model(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:

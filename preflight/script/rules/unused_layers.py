@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 from preflight import regex as re
 from preflight.facts.script import CodeLocation
-from preflight.script.interpreter.events import ScriptEvent
+from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.libraries.casts import list_parts
 from preflight.script.rules.method_reach import is_of_unreached_methods
 from preflight.script.rules.poolers import describe_remedy, has_unused_pooler
 from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.rules.turned_off_layers import list_turned_off_layers
 from preflight.script.rules.unread_outputs import list_unread_layers
 from preflight.script.syntax_trees import ByKind
 from preflight.script.values import Class, Const, ExternalName, Func, Ref
@@ -35,13 +36,14 @@ _NO_GRADIENTS = "nothing uses this layer, and DistributedDataParallel waits for 
 _NO_POOLER = "nothing uses the pooler in this model, and DistributedDataParallel waits for its gradients"
 
 
-@rule("R418", "ddp", "prepare", "lightning", "fit", "backward", "scaled", "end")
+@rule("R418", "ddp", "prepare", "lightning", "fit", "forward", "backward", "scaled", "end")
 def layer_without_a_use(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """A module that DistributedDataParallel wraps has a layer that nothing uses.
 
     DDP waits for the gradients of all its parameters. The second forward stops: "Expected to have finished
     reduction in the prior iteration before starting a new one"; until then gradients that wait together with
     those of the layer are not exchanged. BERT and its like have a pooler that last_hidden_state does not use.
+    A layer that some turns leave out, by their number or by chance, stops the turn behind them.
     With find_unused_parameters=True DDP looks in each step. accelerator.prepare() wraps so too, in a launch
     of several ranks, and Lightning's strategy="ddp".
     Source: torch.nn.parallel.DistributedDataParallel; reproduced on two gloo ranks with torch 2.13.
@@ -52,6 +54,9 @@ def layer_without_a_use(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit
             yield from dict.fromkeys((*it.held_back.get("R418", ()), *_list_unread(it)))
     elif event.name in ("backward", "scaled"):
         it.note("goes backward", event.place)
+    elif event.name == "forward":
+        if event.ref and it.target.processes != 1 and "no_grad" not in it.contexts:
+            _note_turned_off(it, event.ref, call)
     elif event.name == "lightning":
         if call is not None and not call.open and call.get("strategy", 1) == Const("ddp"):
             it.note(("ddp of Lightning", event.ref), event.place)
@@ -66,8 +71,28 @@ def layer_without_a_use(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit
                 found.append(RuleHit(place, message, either, Level.WARNING, (event.place,)))
         if event.name == "ddp":
             it.note(("wrapped", event.ref, remedy), event.place)
+        it.note((_REMEDY, event.ref, remedy), event.place)
         if event.name == "fit":
             it.note("goes backward", event.place)
+            _note_turned_off(it, event.ref, None, "training_step")
+
+
+_REMEDY = "remedy of a wrapper"
+_TURNED_OFF = "some turns do not use {}, and DistributedDataParallel waits for its gradients in each"
+
+
+def _note_turned_off(it: Interpreter, model: int, call: Call | None, method: str = "forward") -> None:
+    """Keep the layers that a wrapped model uses in some turns only."""
+    wraps = [
+        (key[2], places)
+        for key, places in it.notes.items()
+        if isinstance(key, tuple) and key[:2] == (_REMEDY, model)
+    ]
+    for remedy, places in wraps[:1]:
+        for layer, place in list_turned_off_layers(it, model, call, method):
+            fix = f"{remedy}, or add 0 times what {layer} gives in the other turns"
+            hit = RuleHit(place, _TURNED_OFF.format(layer), fix, Level.WARNING, (places[0],))
+            it.held_back.setdefault("R418", []).append(hit)
 
 
 def _list_unread(it: Interpreter) -> Iterator[RuleHit]:

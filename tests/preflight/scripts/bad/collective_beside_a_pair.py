@@ -39,4 +39,4 @@ with first_of_all(rank):
     data = torch.randn(64, 4)
 report(model(data.cuda()).mean())
 if rank == 0:
-    dist.broadcast(data, 0)  # expect: R404 warning
+    dist.broadcast(data, 0)  # expect: R404 warning, D210 error

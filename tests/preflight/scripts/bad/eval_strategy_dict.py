@@ -5,4 +5,4 @@ CONFIG = {
     "learning_rate": 2e-5,
 }
 args = TrainingArguments(**CONFIG)
-Trainer(model=None, args=args).train()
+Trainer(model=None, args=args, eval_dataset=[1]).train()

@@ -21,6 +21,7 @@ def main():
     trainer = Trainer(
         load("m"),
         args,
+        eval_dataset=[1],
         tokenizer=object(),  # expect: V301 error
     )
     trainer.train()

@@ -10,5 +10,6 @@ trainer = SFTTrainer(
     "gpt2",
     args=arguments,
     train_dataset=[],
+    eval_dataset=[],
     max_seq_length=2048,  # expect: V301 error
 )

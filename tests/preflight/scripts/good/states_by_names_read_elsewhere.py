@@ -22,5 +22,6 @@ if dist.get_rank() == 0:
     state = {"model": model.state_dict(), "epoch": 1}
     torch.save(state, "latest.pt")
 save(net)
+dist.barrier()
 net.load_state_dict(torch.load("last.pt"))
 # target: capability=8.0 processes=4

@@ -22,6 +22,7 @@ def main():
     def step(x):
         opt.zero_grad(); model(x.cuda()).mean().backward(); opt.step()
     loader = DataLoader(D(['a','b'], rank, world), batch_size=8, num_workers=4, worker_init_fn=init)
-    for x in loader:
+    for number, x in enumerate(loader):
         opt.zero_grad(); model(x.cuda()).mean().backward(); opt.step()
+        if number == 99: break
 main()

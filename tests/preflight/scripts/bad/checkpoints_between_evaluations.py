@@ -1,0 +1,15 @@
+"""save_steps is no multiple of eval_steps."""
+
+from transformers import Trainer, TrainingArguments, AutoModelForSequenceClassification
+from mydata import train, dev
+
+args = TrainingArguments(
+    "out",
+    eval_strategy="steps",
+    eval_steps=300,
+    save_strategy="steps",
+    save_steps=1000,  # expect: V307 error
+    load_best_model_at_end=True,
+)
+model = AutoModelForSequenceClassification.from_pretrained("bert-base-uncased")
+Trainer(model, args, train_dataset=train, eval_dataset=dev).train()

@@ -1,0 +1,9 @@
+"""A streamed dataset has no length."""
+
+from transformers import Trainer, TrainingArguments, AutoModelForCausalLM
+from datasets import load_dataset
+
+ds = load_dataset("allenai/c4", "en", split="train", streaming=True).map(lambda r: r)
+args = TrainingArguments("out", num_train_epochs=3)
+model = AutoModelForCausalLM.from_pretrained("gpt2")
+Trainer(model, args, train_dataset=ds).train()  # expect: V307 error

@@ -1,0 +1,78 @@
+"""Each rank reads files of its own to their end."""
+
+import glob
+from torch.utils.data import IterableDataset
+import os
+import argparse
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.data import DataLoader, Dataset
+
+
+class Rows(Dataset):
+    def __init__(self, path):
+        self.x = torch.load(path, map_location="cpu")
+
+    def __len__(self):
+        return len(self.x)
+
+    def __getitem__(self, i):
+        return self.x[i, :-1], self.x[i, -1].long()
+
+
+class Net(nn.Module):
+    def __init__(self, d=64, c=10):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(d, d), nn.ReLU())
+        self.head = nn.Linear(d, c)
+
+    def forward(self, x):
+        return self.head(self.body(x))
+
+
+def setup():
+    dist.init_process_group("nccl")
+    local = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(local)
+    return dist.get_rank(), local
+
+
+def parse():
+    p = argparse.ArgumentParser()
+    p.add_argument("--epochs", type=int, default=3)
+    p.add_argument("--accum", type=int, default=4)
+    p.add_argument("--lr", type=float, default=1e-3)
+    p.add_argument("--data", default="rows.pt")
+    p.add_argument("--out", default="net.pt")
+    return p.parse_args()
+
+
+class Stream(IterableDataset):
+    def __init__(self, pattern, rank, world):
+        self.files = sorted(glob.glob(pattern))[rank::world]
+
+    def __iter__(self):
+        for f in self.files:
+            for row in torch.load(f, map_location="cpu"):
+                yield row[:-1], row[-1].long()
+
+
+def main():
+    args = parse()
+    rank, local = setup()
+    world = dist.get_world_size()
+    model = DDP(Net().cuda(), device_ids=[local])
+    opt = torch.optim.AdamW(model.parameters(), lr=args.lr)
+    loader = DataLoader(Stream("data/*.pt", rank, world), batch_size=32)
+    for epoch in range(args.epochs):
+        for x, y in loader:  # expect: R404 warning
+            loss = F.cross_entropy(model(x.cuda()), y.cuda())
+            opt.zero_grad()
+            loss.backward()
+            opt.step()
+
+
+main()

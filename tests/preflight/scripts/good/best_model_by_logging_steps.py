@@ -1,0 +1,8 @@
+from transformers import Trainer, TrainingArguments, AutoModelForSequenceClassification
+from mydata import train, dev
+
+args = TrainingArguments(
+    "out", eval_strategy="steps", logging_steps=250, save_steps=1000, load_best_model_at_end=True
+)
+model = AutoModelForSequenceClassification.from_pretrained("bert-base-uncased")
+Trainer(model, args, train_dataset=train, eval_dataset=dev).train()

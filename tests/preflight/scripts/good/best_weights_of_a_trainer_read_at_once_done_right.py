@@ -1,0 +1,93 @@
+import os
+import argparse
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.data import DataLoader, Dataset, DistributedSampler
+
+
+class Rows(Dataset):
+    def __init__(self, path):
+        self.x = torch.load(path, map_location="cpu")
+
+    def __len__(self):
+        return len(self.x)
+
+    def __getitem__(self, i):
+        return self.x[i, :-1], self.x[i, -1].long()
+
+
+class Net(nn.Module):
+    def __init__(self, d=64, c=10):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(d, d), nn.ReLU())
+        self.head = nn.Linear(d, c)
+
+    def forward(self, x):
+        return self.head(self.body(x))
+
+
+def setup():
+    dist.init_process_group("nccl")
+    local = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(local)
+    return dist.get_rank(), local
+
+
+def parse():
+    p = argparse.ArgumentParser()
+    p.add_argument("--epochs", type=int, default=3)
+    p.add_argument("--accum", type=int, default=4)
+    p.add_argument("--lr", type=float, default=1e-3)
+    p.add_argument("--data", default="rows.pt")
+    p.add_argument("--out", default="net.pt")
+    return p.parse_args()
+
+
+class Trainer:
+    def __init__(self, args, rank, model, opt, loader, sampler):
+        self.args, self.rank, self.model, self.opt, self.loader, self.sampler = (
+            args,
+            rank,
+            model,
+            opt,
+            loader,
+            sampler,
+        )
+        self.ckpt = os.path.join(args.out, "best.pt")
+
+    def save(self):
+        if self.rank == 0:
+            torch.save({"model": self.model.module.state_dict()}, self.ckpt)
+
+    def load_best(self):
+        self.model.module.load_state_dict(torch.load(self.ckpt, map_location="cpu")["model"])
+
+    def fit(self):
+        for epoch in range(self.args.epochs):
+            self.sampler.set_epoch(epoch)
+            for x, y in self.loader:
+                loss = F.cross_entropy(self.model(x.cuda()), y.cuda())
+                self.opt.zero_grad()
+                loss.backward()
+                self.opt.step()
+            self.save()
+        dist.barrier()
+        self.load_best()
+
+
+def main():
+    args = parse()
+    rank, local = setup()
+    torch.manual_seed(0)
+    model = DDP(Net().cuda(), device_ids=[local])
+    opt = torch.optim.AdamW(model.parameters(), lr=args.lr)
+    data = Rows(args.data)
+    sampler = DistributedSampler(data)
+    loader = DataLoader(data, batch_size=32, sampler=sampler, drop_last=True)
+    Trainer(args, rank, model, opt, loader, sampler).fit()
+
+
+main()

@@ -1,0 +1,6 @@
+from transformers import Trainer, TrainingArguments, AutoModelForSequenceClassification
+from mydata import train, dev
+
+args = TrainingArguments("out", eval_strategy="epoch", save_strategy="epoch", load_best_model_at_end=True)
+model = AutoModelForSequenceClassification.from_pretrained("bert-base-uncased")
+Trainer(model, args, train_dataset=train, eval_dataset=dev).train()
