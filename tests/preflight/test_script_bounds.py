@@ -210,3 +210,9 @@ def test_reading_holds_no_circles_and_leaves_the_garbage_collector_as_it_was() -
     with pytest.raises(OSError, match="net"):
         lint(script, "train.py", find=fail)
     assert gc.isenabled()
+
+
+@pytest.mark.parametrize("text", ["[" + "1, " * 30_000 + "1]", '{"a": "' + "x" * 300_000 + '"}'])
+def test_json_of_the_size_of_data_is_no_part_of_what_is_judged(text: str) -> None:
+    script = "import json\nrows = json.load(open('rows.json'))\nfor row in rows:\n    print(row)\n"
+    assert not lint(script, "t.py", find={"rows.json": text}.get).problems

@@ -178,6 +178,38 @@ data = torch.utils.data.TensorDataset(torch.ones(64, 4), torch.ones(64))
 loaders = [DataLoader(data, sampler=DistributedSampler(data)) for _ in range(2)]
 run(load_config(), *loaders)
 """,
+    "a method of the model in branches of options, each of which wraps it behind that": """
+import argparse, os, torch
+import torch.distributed as dist
+class Net(torch.nn.Linear):
+    def policies(self):
+        return self.parameters()
+parser = argparse.ArgumentParser()
+parser.add_argument("--resume", default=None)
+parser.add_argument("--tune", default=None)
+def make(model):
+    return torch.optim.SGD(model.policies(), lr=0.1)
+def main():
+    args = parser.parse_args()
+    dist.init_process_group("nccl")
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    model = Net(2, 2).cuda()
+    if not args.resume and not args.tune:
+        optimizer = make(model)
+        model = torch.nn.parallel.DistributedDataParallel(model)
+    if args.resume:
+        model.load_state_dict(torch.load(args.resume, map_location="cpu"))
+        optimizer = make(model)
+        model = torch.nn.parallel.DistributedDataParallel(model)
+    if args.tune:
+        optimizer = make(model)
+        model = torch.nn.parallel.DistributedDataParallel(model)
+    for x in load_data():
+        model(x).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+main()
+""",
     "CUDA where a group is asked for that nothing makes": """
 import torch
 from accelerate import Accelerator
@@ -214,6 +246,11 @@ def test_ranks_that_do_what_they_must_are_not_blamed(name: str) -> None:
 
 
 SICK = {
+    ("C501", "a method of the wrapped model under an option that does not wrap it"): HEALTHY[
+        "a method of the model in branches of options, each of which wraps it behind that"
+    ].replace(
+        "model = torch.nn.parallel.DistributedDataParallel(model)\n    for x", "print(optimizer)\n    for x"
+    ),
     ("R404", "a loop that ends by a clock"): HEALTHY[
         "a loop that ends by a count, which gets its value beside a clock"
     ].replace("step >= 20", "time.time() - start > 20"),

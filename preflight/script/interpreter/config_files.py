@@ -66,8 +66,7 @@ def _within(spot: CodeLocation, line: int, column: int = 1) -> CodeLocation:
 def parse_config(it: Interpreter, text: str, path: str, locate: Locate) -> Value:
     """Return the content of a text, each entry with its place; `path` ends in what kind of text it is."""
     if len(text) > MAX_CONFIG:
-        it.note_excess(f"{path}: more than {MAX_CONFIG} characters")
-        return UNKNOWN
+        return _leave_out(it, path, f"more than {MAX_CONFIG} characters")
     it.work.copy(len(text))
     try:
         if path.endswith(_SECTIONS):
@@ -75,9 +74,16 @@ def parse_config(it: Interpreter, text: str, path: str, locate: Locate) -> Value
         node = it.sources.parser.make(_composed, text)
         return UNKNOWN if node is None else _Tree(locate).value(node, _MAX_DEPTH)
     except _TooLarge as error:
-        it.note_excess(f"{path}: {error}")
+        return _leave_out(it, path, str(error))
     except (ValueError, RecursionError):
         pass
+    return UNKNOWN
+
+
+def _leave_out(it: Interpreter, path: str, why: str) -> Value:
+    """Note that a file was not judged; so much JSON is data, not settings, and nothing is said of it."""
+    if not path.endswith(".json"):
+        it.note_excess(f"{path}: {why}")
     return UNKNOWN
 
 

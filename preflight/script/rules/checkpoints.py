@@ -24,7 +24,7 @@ UNWRAPS = re.compile(
 _LOADS = re.compile("load_state_dict")
 _MAY_PREFIX = re.compile(r"DataParallel|torch\.compile\(")
 _RENAMES = re.compile(r"[\"'](?:module\.|_orig_mod)|removeprefix|consume_prefix|strict *= *False|\.replace\(")
-_WRAPPERS = re.compile(r"(?:^|[._])(?:(?:Native|Torch|Apex)?DDP|DistributedDataParallel|DataParallel)$")
+WRAPPERS = re.compile(r"(?:^|[._])(?:(?:Native|Torch|Apex)?DDP|DistributedDataParallel|DataParallel)$")
 
 
 def list_given_values(nodes: list[ast.AST], name: str) -> list[tuple[ast.expr, int]]:
@@ -196,7 +196,7 @@ def _made(parts: list[ast.AST], call: ast.Call, line: int) -> str | None:
         returns = (part for part in inside if isinstance(part, ast.Return))
         found = {_prefix(inside, part.value, part.lineno) if part.value else None for part in returns}
         return found.pop() if len(found) == 1 else None
-    added = "module." if _WRAPPERS.search(maker) else "_orig_mod." if _is_of_torch(call, "compile") else ""
+    added = "module." if WRAPPERS.search(maker) else "_orig_mod." if _is_of_torch(call, "compile") else ""
     if not added:
         return None if "prepare" in maker or "setup" in maker else ""
     inner = call.args[0] if call.args else None

@@ -7,10 +7,10 @@ from functools import lru_cache
 from preflight import regex as re
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
-from preflight.script.rules.checkpoints import UNWRAPS, list_given_values
+from preflight.script.rules.checkpoints import UNWRAPS, WRAPPERS, list_given_values
 from preflight.script.rules.own_measures import get_last_name, list_stores
 from preflight.script.rules.registry import Level, RuleHit, rule
-from preflight.script.syntax_trees import ByKind, unparse
+from preflight.script.syntax_trees import ByKind, group_by_kind, unparse
 from preflight.script.values import Class, Func
 from preflight.script.values.constants import TRUE
 from preflight.script.values.operations import as_text
@@ -93,7 +93,7 @@ def not_of_the_wrapper(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
     unwraps = it.sources.mention(UNWRAPS) if ddp else it.sources.is_in_code(UNWRAPS, it.source)
     if unwraps or it.sources.mention(_compile_inner_call(name)):
         return
-    if not ddp and it.sources.mention(_OTHER_WAYS):
+    if (not ddp and it.sources.mention(_OTHER_WAYS)) or _is_wrapped_otherwise(it):
         return
     asked = it.sources.mention(_MAY_WRAP)  # one process, which wraps nothing, has no .module
     inner = f'getattr({owner}, "module", {owner})' if asked else f"{owner}.module"
@@ -101,6 +101,44 @@ def not_of_the_wrapper(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
     fix = f"{inner}.{name}{called}" if ddp else f"accelerator.unwrap_model({owner}).{name}{called}"
     message = f"DistributedDataParallel around the model has no attribute {name}"
     yield RuleHit(event.place, message, fix, Level.WARNING)
+
+
+def _is_wrapped_otherwise(it: Interpreter) -> bool:
+    """Whether the wraps above a branch that this is in are all of the opposite, as of `if not args.resume:`.
+
+    Those of branches beside it are others, too, where it wraps the model itself.
+    """
+    for source in it.sources.files() if it.tests else ():
+        kinds = it.sources.parser.find(group_by_kind, source.tree)
+        ifs = kinds.get(ast.If, [])
+        calls = [call for call in kinds.get(ast.Call, ()) if WRAPPERS.search(unparse(call.func))]
+        lines = [call.lineno for call in calls]
+        for branch in (each for each in ifs if not each.orelse and _is_asked(it, each)):
+            above = [line for line in lines if line < branch.lineno]
+            asked, wraps = unparse(branch.test), any(_spans(branch, line) for line in lines)
+            others = [
+                each
+                for each in ifs
+                if asked in _list_denied(each.test) or (wraps and not _spans(each, branch.lineno))
+            ]
+            if above and all(any(_spans(each, line) for each in others) for line in above):
+                return True
+    return False
+
+
+def _is_asked(it: Interpreter, branch: ast.If) -> bool:
+    return any(branch.test is test for test in it.tests)
+
+
+def _spans(branch: ast.If, line: int) -> bool:
+    return branch.body[0].lineno <= line <= (branch.body[-1].end_lineno or 0)
+
+
+def _list_denied(test: ast.expr) -> list[str]:
+    """Return what a condition asks to be false: `args.resume` of `not args.resume and not args.tune`."""
+    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    denials = (part for part in parts if isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.Not))
+    return [unparse(part.operand) for part in denials]
 
 
 def _is_kept_by_model(it: Interpreter, cls: Class, name: str) -> bool:
