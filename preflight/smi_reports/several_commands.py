@@ -6,6 +6,7 @@ from itertools import takewhile
 from typing import Any
 
 from preflight import regex as re
+from preflight.facts.gpu import normalize_bus_id
 from preflight.probes.fact import missing
 from preflight.probes.nvidia_smi.processes import parse_processes
 from preflight.probes.nvidia_smi.values import NOT_HELD, parse_smi_error
@@ -187,19 +188,28 @@ def _is_lacking(value: Any) -> bool:
     return isinstance(value, dict) and value.get("code") == NOT_HELD["code"]
 
 
+_GPU_COLUMNS = {"gpu_uuid": "uuid", "gpu_bus_id": "pci_bus_id"}  # of `--query-compute-apps`, and facts
+
+
 def _add_processes(gpus: list[Facts], text: str) -> None:
-    """Put processes of `--query-compute-apps` on the GPUs whose UUIDs they have, or on the only GPU."""
+    """Put processes of `--query-compute-apps` on the GPUs that they name, or on the only one."""
     rows = (parse_rows(text) if "pid" in text else None) or []
-    has_gpus = bool(rows) and all("gpu_uuid" in row for row in rows)
+    column = next((one for one in _GPU_COLUMNS if rows and one in rows[0]), "")
     for gpu in gpus if rows else ():
-        if not isinstance(gpu["processes"], dict) or (has_gpus and not isinstance(gpu["uuid"], str)):
+        name = gpu[_GPU_COLUMNS[column]] if column else ""
+        if not isinstance(gpu["processes"], dict) or not isinstance(name, str):
             continue
-        own = [row for row in rows if not has_gpus or row["gpu_uuid"] == gpu["uuid"]]
-        if has_gpus or len(gpus) == 1:
+        own = [row for row in rows if _as_key(row.get(column, "")) == _as_key(name)]
+        if column or len(gpus) == 1:
             gpu["processes"] = parse_processes({"processes": {"process_info": own}})
         elif _is_lacking(gpu["processes"]):
             pids = ", ".join(row["pid"] for row in rows[:20])
             gpu["processes"] = missing(f"the file lists pid {pids}, and not on which GPU", "not-asked")
+
+
+def _as_key(name: str) -> str:
+    """Return a UUID or a bus in one spelling."""
+    return normalize_bus_id(name) or name.lower()
 
 
 _UNEXPLAINED_MIB = 1024  # as of `expect:`; a desktop takes less

@@ -178,6 +178,16 @@ def test_processes_without_their_gpu_are_named_beside_several() -> None:
     assert said == ["the file lists pid 812, and not on which GPU"] * 2
 
 
+def test_processes_are_on_the_gpu_whose_bus_they_name() -> None:
+    text = "$ nvidia-smi --query-gpu=index,pci.bus_id --format=csv\nindex, pci.bus_id\n"
+    text += "0, 00000000:17:00.0\n1, 00000000:65:00.0\n"
+    text += "$ nvidia-smi --query-compute-apps=gpu_bus_id,pid,used_memory --format=csv\n"
+    text += "gpu_bus_id, pid, used_gpu_memory [MiB]\n00000000:65:00.0, 4242, 30000 MiB\n"
+    gpus = parse_smi(text, "host").known_gpus
+    found = [[each.pid for each in gpu.processes] for gpu in gpus if not isinstance(gpu.processes, Missing)]
+    assert found == [[], [4242]]
+
+
 def test_sizes_that_do_not_add_up_are_said_to_be_such() -> None:
     sizes = {"Total": 40960, "Reserved": 500, "Used": 39010, "Free": 1400}
     text = "==============NVSMI LOG==============\n\nAttached GPUs : 1\n"
