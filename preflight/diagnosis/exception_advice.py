@@ -25,6 +25,7 @@ _ADVICE: tuple[tuple[str, str, str], ...] = (
     ("IndexError", r"0-dim tensor", "loss.item() in place of loss[0] or loss.data[0]"),
     ("IndexError", r"^(?:Dimension out of range|too many indices)", "the tensor has fewer dimensions than that line takes: print its shape; unsqueeze(0) adds the one of the batch"),
     ("IndexError", r"^tensors used as indices", "index.long() before it, or .bool() for a mask"),
+    ("ValueError", r"^Invalid rank \d+, rank should be in the interval", "the sampler counts fewer ranks than the job has: num_replicas=dist.get_world_size(), and num_nodes of the trainer or strategy as many as the job's nodes"),
     ("IndexError", "", "the sequence at that line is shorter than the script expects: print its length, which is 0 where nothing was read"),
     ("FileExistsError", "", "an earlier run left it, or every rank makes it: makedirs(exist_ok=True), or rank 0 alone and a barrier; one /NAME alone is in /dev/shm"),
     ("TypeError", r"not supported between instances of '(?:float|int|str)' and '(?:float|int|str)'", "one of the two is text where a number is wanted: float(...) where it is read; YAML takes 1e-4 for text, and 1.0e-4 for a number"),

@@ -21,7 +21,9 @@ _STOPPED_FIRST = re.compile(r"\bfailed \(exitcode: -15\)")
 _STOPPED_ITSELF = re.compile(r"\breceived (?:signal[ =:]+)?SIGTERM\b")
 # (code, how a process says that it lost a peer): JAX's then aborts, NCCL's reports an internal error.
 _LOST_PEER = {
-    _ABORT: re.compile(r"heartbeat timeout\. This indicates|missing heartbeats|JAX distributed service"),
+    _ABORT: re.compile(
+        r"heartbeat timeout\. This indicates|missing heartbeats|JAX distributed service|\bCollectiveExecutor::StartAbort UNAVAILABLE|\bCollective ops is aborted by: (?i:connection|socket)"
+    ),
     SYSTEM_ERROR: re.compile(r"NCCL WARN .{0,120}(?:Connection closed|Broken pipe|reset by peer)"),
 }
 _UNREACHED, _NEVER_JOINED = "S51", "S52"

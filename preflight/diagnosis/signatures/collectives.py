@@ -85,7 +85,7 @@ ROWS: tuple[Signature, ...] = (
               "a socket, shared memory or network interface failed NCCL",
               "read NCCL's WARN lines of each rank (NCCL_DEBUG=WARN): mostly no room in /dev/shm (docker run --ipc=host), or an interface that leads nowhere (NCCL_SOCKET_IFNAME=IF)", "thread"),
     Signature("S54", "nccl-timeout-watchdog", GENERAL,
-              r"Watchdog caught collective operation timeout|^Exception raised from ncclCommWatchdog |Expected \d+ threads to join the rendezvous, but (?:not all|only \d)|This thread has been waiting for .{0,400}may be stuck|[Ww]atchdog got stuck for \d+ seconds|Heartbeat monitor timed out|Terminating the process after attempting to dump debug info"
+              r"are waiting for remainder of ranks for more than|\bOne or more rank \(marked by \"!\"\) is stalled for longer|Watchdog caught collective operation timeout|^Exception raised from ncclCommWatchdog |Expected \d+ threads to join the rendezvous, but (?:not all|only \d)|This thread has been waiting for .{0,400}may be stuck|[Ww]atchdog got stuck for \d+ seconds|Heartbeat monitor timed out|Terminating the process after attempting to dump debug info"
               r"|Notify register times out|reason=\[stream sync timeout\]|Getting socket times out\. Reason: |Some NCCL operations have failed or timed out|Timed out waiting \d+ms for (?:recv|send) operation|gloo/transport/\S{1,60}\] Timed out waiting \d|ran for \d+ milliseconds before timing out"
               r"|Observed flight recorder dump signal|collective operation timeout|NCCL watchdog .{0,40}time-?out|NCCL (?:operation|collective)s? timed out|First PG on this rank to signal dumping"
               r"|Received a dump signal (?:due to|from)|Work\w+ ?\(?\w*=?\w*\)? .{0,120}timed out in blocking wait|Caught collective operation timeout"
@@ -148,6 +148,7 @@ ADVICE: tuple[Advice, ...] = (
     Advice("S55 S131", r"NCCL WARN|/dev/shm", command=""),
     Advice("S55 S131", "", command="export NCCL_DEBUG=WARN"),
     Advice("S55", r"dev/shm", "", "docker run --ipc=host (or --shm-size=16g): NCCL found no room in /dev/shm"),
+    Advice("S54", r"remainder of ranks", "", "the list below it names the ranks that are missing, or the tensors that each still waits for: read those ranks' logs; they failed, skip a step that the others make, or do alone what all must do"),
     Advice("S54", r"Barrier timed out", "some of JAX's processes did not come to a barrier that the others reached: they failed before it, or are at another place", "read the logs of the tasks that the message lists"),
     Advice("S54", r"Stall inspector", "", "read the logs of the ranks that the lines about missing ranks name: they did not come to that tensor"),
     Advice("S54", r"HCCL|Notify register times out|Getting socket times out|stream sync timeout", "", "read ~/ascend/log (plog) of the remote rank that it names: it failed, or is behind; HCCL_CONNECT_TIMEOUT=SECONDS helps only where hosts start that far apart"),

@@ -37,6 +37,7 @@ STOP_IN_WORDS = (
     r"\b(?:SIG(?:TERM|INT|HUP)|[Ss]ignal (?:2|15))(?: \(\w+\))?,? (?:was )?(?:received|caught)\b(?! by\b|.{0,40}\b(?:reload|ignor))"
     r"|\b(?:[Rr]eceived|[Cc]aught|[Gg]ot) signal:? (?:2|15)\b|\b[Ss]ignal received: SIG(?:TERM|INT)\b"
     r"|\b(?:WARN(?:ING)?|ERROR|CRITICAL)\W{1,5}(?:[\w.]{1,40}\W{1,3})?SIG(?:TERM|INT)\b(?=\W*$|[,;:])(?!.{0,80}\b(?:[Hh]andlers?|will|default)\b)"
+    r"|### TASK STOPPED - USER ABORTED"
 )
 
 ROWS: tuple[Signature, ...] = (
@@ -76,7 +77,7 @@ ROWS: tuple[Signature, ...] = (
               "correct the option that the message names; a node that does not answer, or whose clock differs, is left out (srun --exclude) until it is"
               " repaired; with MPI the mpirun of the library's own MPI on every host", "known"),
     Signature("S111", "container-launch", GENERAL,
-              r"^ERROR  : \w|^ABORT  : Retval|^\s*FATAL: +(?:While |container creation failed|could not open image|[Uu]nable to (?:handle|build|pull))|Error response from daemon: |(?:Failed to pull|Back-off pulling) image |ErrImagePull|ImagePullBackOff|OCI runtime (?:create|exec|start) failed|unable to start container process|failed to (?:create|start) containerd task|Termination reason: StartError|\b[Dd]ocker daemon(?: socket)? at |^Error: short-name |^\s*Warning +Failed +kubelet |^exec \S{1,160}: (?:exec format error|no such file|permission denied)|MountVolume\.\w+ failed|nvidia-container-cli: (?:ldcache|mount|container|input) error|\bexec: \"[^\"]{1,80}\": (?:executable file not found|permission denied|no such file)|FailedCreatePodSandBox|CreateContainer(?:Config)?Error|RunContainerError|InvalidImageName"
+              r"^ERROR  : \w|^ABORT  : Retval|^\s*FATAL: +(?:While |container creation failed|could not open image|[Uu]nable to (?:handle|build|pull))|Error response from daemon: |(?:Failed to pull|Back-off pulling) image |\bfailed to (?:pull image|register layer): |ErrImagePull|ImagePullBackOff|OCI runtime (?:create|exec|start) failed|unable to start container process|failed to (?:create|start) containerd task|Termination reason: StartError|\b[Dd]ocker daemon(?: socket)? at |^Error: short-name |^\s*Warning +Failed +kubelet |^exec \S{1,160}: (?:exec format error|no such file|permission denied)|MountVolume\.\w+ failed|nvidia-container-cli: (?:ldcache|mount|container|input) error|\bexec: \"[^\"]{1,80}\": (?:executable file not found|permission denied|no such file)|FailedCreatePodSandBox|CreateContainer(?:Config)?Error|RunContainerError|InvalidImageName"
               r"|^\[ERROR\] (?:No such file or directory: \S+\.sqsh|Command not found: |Invalid image |Failed to mount: |Could not acquire rootfs|URL https?://\S+ returned error code: )|^(?:slurmstepd\S{0,60}: |(?:\[\S{19,30}\] )?\[\d+\.\w+\] )?error: pyxis: (?!.{0,40}\[(?:WARN|INFO)|ignoring |epilog: )",
               "the container could not be started: its image, a mount, or the program in it is not where the command says",
               "read the path in the message: an image goes before the program (apptainer exec IMAGE.sif PROGRAM), and mounts must exist on every host; with pyxis a squashfs image starts with / or ./", "known"),
@@ -155,7 +156,7 @@ ADVICE: tuple[Advice, ...] = (
     Advice("S78", r"^(?:\^C)?KeyboardInterrupt\b", "a person stopped the run (Ctrl-C, or a notebook's stop): the traceback shows where it was then", "resume from the last checkpoint; where it was stopped because it hung, the shown line is where to look"),
     Advice("S97", r"Worker exit type|\bexceeded K8s pod memory|Actor(?:Died|Unavailable)?Error|RayActorError", "a worker of Ray ended: killed for memory, stopped, or crashed; this line does not say which", "its own log (worker-*.err and .out, raylet.out) says more; on its host sudo dmesg -T | grep -i oom shows a kill for memory: then fewer or smaller actors on a host"),
     Advice("S97", r"\b[Kk]ernel (?:crashed|appears to have died|has died|died)\b", command="jupyter nbconvert --to script NOTEBOOK.ipynb, then python -X faulthandler NOTEBOOK.py; sudo dmesg -T | grep -i oom"),
-    Advice("S99", r"\b(?:CrashLoopBackOff|RunContainerError|Error) +\d+ +[(\d]", command="kubectl logs --previous POD, and kubectl describe pod POD"),
+    Advice("S99", r"\b(?:CrashLoopBackOff|RunContainerError|Error) +\d+ +[(\d]|Back-off restarting failed container", command="kubectl logs --previous --all-containers POD, and kubectl describe pod POD"),
     Advice("S99", r"\bAlgorithmError\b|\bExecuteUserScriptError\b", command="aws logs tail /aws/sagemaker/TrainingJobs --since 1d --log-stream-name-prefix JOB, whose streams end in the hosts' names (algo-1)"),
     Advice("S99", r"\breplica \S{1,40} exited with a non-zero status", command="gcloud ai custom-jobs stream-logs JOB, or the log explorer's link in the message"),
     Advice("S99", r"Engine core initialization failed", "", "read the first error above it that the engine's own process printed (EngineCore, pid=...): often the GPU's memory, or a model that this vLLM does not know"),

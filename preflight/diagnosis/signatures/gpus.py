@@ -267,6 +267,6 @@ ADVICE: tuple[Advice, ...] = (
     Advice("S33", r"PTX JIT compiler library", "the driver's libnvidia-ptxjitcompiler or libnvidia-nvvm is not found", "a container wants NVIDIA_DRIVER_CAPABILITIES=compute,utility and a toolkit as new as the driver; a host the driver's libraries installed whole", "ldconfig -p | grep -E 'ptxjitcompiler|nvidia-nvvm'"),
     Advice("S33", r"operation not supported|NOT_SUPPORTED|NotSupported", "this driver, GPU or virtual machine lacks what a CUDA call wants: virtual memory, access to peers, asynchronous allocation",
            "try without expandable_segments (PYTORCH_CUDA_ALLOC_CONF), then with NCCL_P2P_DISABLE=1 and NCCL_CUMEM_ENABLE=0", "export CUDA_LAUNCH_BLOCKING=1"),
-    Advice("S33", r"undefined symbol|not defined in file|libnvrtc", "a library of another CUDA was loaded in place of torch's own", "", "unset LD_LIBRARY_PATH"),
+    Advice("S33", r"undefined symbol|not defined in file|libnvrtc", "a library of another CUDA was loaded in place of torch's own", "take directories of CUDA out of LD_LIBRARY_PATH; where there are none, the nvidia-* package of that library is older than what was built with it", "unset LD_LIBRARY_PATH"),
     Advice("S114", r"\bnhc: ", "the health check of the node (NHC) found a fault", "leave the host out until what the message names is repaired: GPUs, bandwidth, a mount, a service"),
 )  # fmt: skip

@@ -19,7 +19,7 @@ ROWS: tuple[Signature, ...] = (
               "the process reached the share of the GPU's memory that it may take (torch.cuda.set_per_process_memory_fraction), or the GPU is full",
               "raise that share, or take it out; else as for any lack of GPU memory: a smaller batch, gradient checkpointing", "run"),
     Signature("S20", "cuda-oom", ROOT,
-              r"CUDA:? out of memory|\bOut of GPU memory\b|OOM when allocating tensor|CudaError: out of memory|NVML_SUCCESS == r INTERNAL ASSERT FAILED|HIP out of memory|MPS backend out of memory|XPU out of memory|NPU out of memory|^EL0004: Failed to allocate memory|\[driver error:out of memory\]|(?:cuda|torch)\S*OutOfMemoryError\b"
+              r"CUDA:? out of memory|\bOut of (?:GPU memory\b|memory error on GPU \d)|OOM when allocating tensor|CudaError: out of memory|NVML_SUCCESS == r INTERNAL ASSERT FAILED|HIP out of memory|MPS backend out of memory|XPU out of memory|NPU out of memory|^EL0004: Failed to allocate memory|\[driver error:out of memory\]|(?:cuda|torch)\S*OutOfMemoryError\b"
               r"|^OutOfMemoryError\b(?!: out of resource|: Container killed\b)|[Nn]o (?:executable )?batch[ _]size (?:found|fits)\b|CUDA [Ee]rror: out of memory"
               r"|" + match_cuda("MemoryAllocation") + r"|CUDA driver error: out of memory|Tried to allocate [\d.]+ [KMGT]iB"
               r"|CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED|CUSOLVER_STATUS_ALLOC_FAILED|cuDNN error: CUDNN_STATUS_ALLOC"
@@ -79,6 +79,7 @@ ADVICE: tuple[Advice, ...] = (
     Advice("S20", r"MPS backend", "", "a smaller batch or model, and end what else uses the Mac's memory, which the GPU shares; PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 may freeze the system"),
     Advice("S20", r"[Nn]o (?:executable )?batch[ _]size", "not even a batch of one sample fits", "see who else holds the GPU (gpulaunch preflight HOST); then bfloat16 weights, adapters (LoRA), or shards (FSDP, ZeRO)"),
     Advice("S20", r"\bResourceExhaustedError\b|tensorflow[./]", command="export TF_GPU_ALLOCATOR=cuda_malloc_async helps where memory is in pieces"),
+    Advice("S20", r"memory error on GPU \d", "", "end what else is on that GPU (nvidia-smi shows it), a smaller batch, recompute in Paddle's strategy; FLAGS_gpu_memory_limit_mb, where it is set, is a limit of its own"),
     Advice("S20", r"stream executor", command="nvidia-smi shows who holds that GPU: it had no room to start CUDA"),
     Advice("S20", r"\bjaxlib\b|XlaRuntimeError|JaxRuntimeError", "", "a smaller batch, or weights and optimizer sharded over more GPUs; XLA_PYTHON_CLIENT_MEM_FRACTION=.95 where nothing else is on the GPU"),
     Advice("S20", r"\bRESOURCE_EXHAUSTED\b|\bjaxlib\b", command="jax.checkpoint on the layers keeps less for the backward; donate_argnums of jit frees the state that a step replaces"),

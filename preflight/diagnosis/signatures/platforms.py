@@ -58,6 +58,8 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S92", r"\bjava\.(?:io\.FileNotFoundException|nio\.file\.NoSuchFileException): |\bUnable to access jarfile\b|(?:Exception|\[PATH_NOT_FOUND\])\S{0,80}:? (?:Input p|P)ath does not exist: "),
     ("S97", r"\bExecutorLostFailure\b|\bRemote RPC client disassociated\b"),
     # Other stacks.
+    ("S137", r"\bFailed provisioning the cluster\b"),
+    ("S64", r"\b[Ff]ailed to SSH to \S"),
     ("S79", r"cannot execute binary file"),
     ("S136", r"\[(?:ERROR|CRITICAL)\] [A-Z_]{2,20}\(\d+,\w+,.{0,200}\[mindspore/ccsrc/(?:runtime/(?:device|hardware)|plugin/device)/"),
     ("S41", r"\b(?:start|find|connect to) (?:the )?MPS (?:control )?(?:daemon|server)\b"),
@@ -65,7 +67,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S22", r"\bmiopenStatus(?!Success)[A-Z]\w+|\bMIOpen(?:\(\w{1,10}\))? ?Error\b|\bHIP(?:BLAS|FFT|SPARSE|SOLVER)_STATUS_(?!SUCCESS)\w+|\brocblas_status_(?!success)\w+|\bBlas \w{0,12}GEMM\w* launch failed|cuDNN failed to initialize"),
     ("S20", r"\bHSA_STATUS_ERROR_OUT_OF_RESOURCES\b"),
     ("S103", r"\bjax\.distributed\.initialize\(?\)? (?:must|should|may|can) "),
-    ("S68", r"\bptxas (?:exited|returned)\b|^nvcc fatal +: |\bninja: build stopped|^ninja: (?:error|fatal): |^FAILED: .{0,300}\.(?:o|obj|so)\b|Failed to find nvcc\b|\bRan out of memory in memory space (?:vmem|smem)\b|\bMicrosoft Visual C\+\+ \S{1,10} or greater is required|unsupported Microsoft Visual Studio version"),
+    ("S68", r"^\s*CMake Error(?: at \S{1,300}:\d+ |: )|\bptxas (?:exited|returned)\b|^nvcc fatal +: |\bninja: build stopped|^ninja: (?:error|fatal): |^FAILED: .{0,300}\.(?:o|obj|so)\b|Failed to find nvcc\b|\bRan out of memory in memory space (?:vmem|smem)\b|\bMicrosoft Visual C\+\+ \S{1,10} or greater is required|unsupported Microsoft Visual Studio version"),
     ("S108", r"\bArrowInvalid: (?:Expected to read|Not an? |Invalid |Could not open Parquet|Couldn't deserialize)"),
     ("S93", r"\bfilelock\.\S{0,20}Timeout: |The file lock '.{1,300}' could not be acquired|: buffer nbytes != file bytes \d|^(?:rm|mv|rmdir|umount): .{1,200}: Device or resource busy|\bfailed to mount file system"),
 )  # fmt: skip
