@@ -63,6 +63,9 @@ _AS_AT_START = RowOptions()
 _FOLDED_TITLES = ("GPUS", "USE", "MEMORY", "TEMP", "THR", "USER", "")
 _RIGHT = (1, 2)  # cells of a folded host that are numbers
 _BAR = 8
+_RUN_GAP = 2
+_SHORTEST_RUN = 18
+_LEFT_OUT = ("GPUS", "HOSTS", "LAST OUTPUT", "ETA", "STATE")  # of runs, where the terminal is too narrow
 _RUN_TITLES = ("RUN", "STATE", "STEP", "LOSS", "ETA", "HOSTS", "GPUS", "LAST OUTPUT")
 
 
@@ -109,14 +112,30 @@ def render_run_table(runs: Sequence[RunView], width: int) -> list[Line]:
 
     if not runs:
         return []
-    table = Table(box=None, pad_edge=False, show_edge=False, padding=(0, 2, 0, 0))
-    for title in _RUN_TITLES:
+    inner = max(1, width - len(_NO_MARK))
+    titles, *rows = _fit_run_cells([_RUN_TITLES, *map(cells.run_cells, runs)], inner)
+    table = Table(box=None, pad_edge=False, show_edge=False, padding=(0, _RUN_GAP, 0, 0))
+    for title in titles:
         table.add_column(_text(title, "bold"), no_wrap=True, overflow="ellipsis")
-    for run in runs:
-        table.add_row(
-            *(_text(cell, "cyan" if at == 0 else "") for at, cell in enumerate(cells.run_cells(run)))
-        )
-    return [[("", _NO_MARK), *line] for line in _rendered(table, max(1, width - len(_NO_MARK)))]
+    for row in rows:
+        table.add_row(*(_text(cell, "cyan" if at == 0 else "") for at, cell in enumerate(row)))
+    return [[("", _NO_MARK), *line] for line in _rendered(table, inner)]
+
+
+def _fit_run_cells(rows: Sequence[Sequence[str]], width: int) -> list[list[str]]:
+    """Return the rows with ids of runs shortened, then without the columns that are needed least."""
+    widths = [max(map(measure_width, column)) for column in zip(*rows, strict=True)]
+    kept = list(range(len(widths)))
+
+    def lacks() -> int:
+        return sum(widths[at] for at in kept) + _RUN_GAP * (len(kept) - 1) - width
+
+    short = widths[0] if lacks() <= 0 else max(_SHORTEST_RUN, widths[0] - lacks())
+    widths[0] = min(widths[0], short)
+    for title in _LEFT_OUT:
+        if lacks() > 0:
+            kept.remove(_RUN_TITLES.index(title))
+    return [[one_line(row[at], widths[0]) if at == 0 else row[at] for at in kept] for row in rows]
 
 
 def _row_cells(row: Row, *, wide: bool, run_width: int) -> dict[str, tuple[str, str]]:

@@ -163,6 +163,27 @@ def test_runs_are_listed_with_step_loss_and_eta() -> None:
     assert render_run_table((), 160) == []
 
 
+@pytest.mark.parametrize(
+    ("width", "expected"),
+    [
+        (
+            100,
+            ["RUN STATE STEP LOSS ETA HOSTS GPUS LAST OUTPUT", "train-20261129-160151-3d2401 running 40/120"],
+        ),
+        (80, ["RUN STATE STEP LOSS ETA HOSTS GPUS LAST OUTPUT", "train-20...1-3d2401 running 40/120"]),
+        (60, ["RUN STATE STEP LOSS ETA", "train-2...1-3d2401 running 40/120 2.346"]),
+        (36, ["RUN STEP LOSS", "train-2...1-3d2401 40/120 2.346"]),
+    ],
+)
+def test_a_narrow_terminal_shows_whole_steps_and_losses_of_runs(width: int, expected: list[str]) -> None:
+    run = replace(RUN, run_id="train-20261129-160151-3d2401")
+    lines = text(render_run_table((run,), width))
+    assert max(map(len, lines)) <= width
+    shown = [" ".join(line.split()) for line in lines]
+    assert shown[0] == expected[0]
+    assert shown[1].startswith(expected[1])
+
+
 def test_keys_choose_scroll_filter_open_and_act() -> None:
     rows = build_rows(VIEW, RowOptions())
     position = settle_position(Position(), rows, 3)
