@@ -374,3 +374,20 @@ def test_a_file_of_nodes_that_a_job_sets_names_no_hosts(launch: str) -> None:
     assert not parsed.request.hostfile
     assert any("those of --hosts" in said for said in parsed.dropped)
     assert parse_line(f"{launch} $HOST_FILE {program}").unknown
+
+
+@pytest.mark.parametrize("reader", ["stdbuf -o0 tee log", "sudo tee log", "nice stdbuf -oL grep -v a"])
+def test_a_filter_of_logs_behind_other_programs_is_left_out(reader: str) -> None:
+    assert parse_line(f"torchrun a.py 2>&1 | {reader}").program == "a.py"
+
+
+def test_a_port_that_an_inner_text_gives_the_launcher_is_the_plans() -> None:
+    text = (
+        'export PORT=$((2 + SLURM_JOB_ID))\nexport L="torchrun --master_port $PORT"\nsrun bash -c "$L a.py{}"'
+    )
+    parsed = parse_line(text.format(""))
+    assert not parsed.unknown
+    assert "PORT" not in parsed.env
+    lacking = parse_line(text.format(" $PORT")).unknown[0].message
+    assert lacking == "the variable PORT has $((2 + SLURM_JOB_ID)), which has no value"
+    assert not parse_line("export A=$(foo)\nA=3 torchrun a.py").unknown

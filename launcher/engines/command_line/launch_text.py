@@ -31,7 +31,7 @@ from launcher.engines.command_line.shell.subshells import ENDS
 from launcher.engines.command_line.shell.variables import ASIDE, NOUNSET, Value, update_error_ends
 from launcher.engines.command_line.shell.words import Word, is_assignment
 from launcher.engines.command_line.tables import side_programs
-from launcher.engines.command_line.wrappers import explain_empty, strips_program
+from launcher.engines.command_line.wrappers import explain_empty, find_program, strips_program
 from launcher.errors import CommandRefused
 from preflight import regex as re
 
@@ -211,9 +211,9 @@ class _Launches:
             self._leave(words)
         elif shell.take_arguments(words):
             shell.dropped.append(f"{words[0].text}: {side_programs.OF_SHELL}")
-        elif self.ended == "|" and words[0].text in side_commands.LOG_FILTERS:
+        elif self.ended == "|" and (name := find_program(words)) in side_commands.LOG_FILTERS:
             why = RANK_LOGS if self.is_behind else side_programs.NOTHING
-            shell.dropped += [f"| {words[0].text}: {why}", *shell.redirected * self.is_behind]
+            shell.dropped += [f"| {name}: {why}", *shell.redirected * self.is_behind]
             self.is_left_out = False
         elif sentence := explain_empty(words) or side_commands.explain_drop(words, after=bool(self.found)):
             shell.dropped.append(sentence)

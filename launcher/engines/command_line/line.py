@@ -70,6 +70,7 @@ class CommandLine:
         self.is_typed = is_typed  # word by word, and no text that was copied
         self.found: list[FoundOption] = []
         self.env: dict[str, str] = {}
+        self.open: list[tuple[int, str, Word]] = []  # of `env`, without a value, and its place in `unknown`
         self.unset: list[str] = []
         self.forwarded: list[str] = []
         self.environment: Environment | None = None
@@ -94,16 +95,11 @@ class CommandLine:
         if name == "PATH":
             self.dropped.append(_PATH)
             return
-        said = (
-            ""
-            if value.is_known
-            else _THREADS * (name == "OMP_NUM_THREADS") or self._explain_port(name, value)
-        )
-        if said:
-            self.dropped.append(said)
+        if name == "OMP_NUM_THREADS" and not value.is_known:
+            self.dropped.append(_THREADS)
             return
         if not value.is_known:
-            self.lack(explain_no_values((value,), f"the variable {name}"), value.unresolved)
+            self.open.append((len(self.unknown), name, value))
         if value.text != whole:
             self.dropped.append(explain_replaced(name))
         if position >= 0 and find_launcher(tuple(map(Word, value.text.split()))):
@@ -115,6 +111,16 @@ class CommandLine:
         self.unset += names
         self.env = {name: value for name, value in self.env.items() if name not in names}
         self.found = [one for one in self.found if one.use.name not in names]
+
+    def settle(self) -> None:
+        """Take what variables lack, but for a port that only the launcher gets: its words are known now."""
+        for at, name, value in reversed(self.open):
+            if self.env.get(name) == value.text and (said := self._explain_port(name, value)):
+                self.dropped.append(said)
+                del self.env[name]
+            elif self.env.get(name) == value.text:
+                error = explain_no_values((value,), f"the variable {name}")
+                self.unknown.insert(at, MissingValue(error.message, error.fix, value.unresolved))
 
     def _explain_port(self, name: str, value: Word) -> str:
         """Return what is said of a variable without a value that only gives the launcher a port; else ""."""

@@ -174,6 +174,7 @@ def _parse(shell: ShellLine, inside: _Inside) -> ParsedCommand:
                 raise CommandRefused(
                     f"the text has one command, and no launch {number}", "leave --launch out"
                 )
+            line.settle()
             return read_launcher(line, at)
         at = after
     raise CommandRefused(

@@ -7,7 +7,13 @@ from launcher.engines.command_line.parsed_command import Environment
 from launcher.engines.command_line.remedies import explain_refused_program
 from launcher.engines.command_line.shell.terminals import SENTENCE, read_terminal, skip_options
 from launcher.engines.command_line.shell.words import Word
-from launcher.engines.command_line.side_commands import INTERPRETER, find_launcher, has_launcher, is_python
+from launcher.engines.command_line.side_commands import (
+    INTERPRETER,
+    find_launcher,
+    has_launcher,
+    is_python,
+    strip_prefixes,
+)
 from launcher.engines.command_line.tables import wrappers as tables
 from launcher.engines.command_line.tables.side_programs import BEFORE
 from launcher.errors import CommandRefused
@@ -84,6 +90,14 @@ def explain_empty(words: Sequence[Word]) -> str:
     after = _after_flags(words, 1, tables.VALUE_FLAGS.get(name, ())) + tables.OPERANDS[name]
     of_process = any(re.fullmatch(r"-[a-zA-Z]*p|--pid", word.text) for word in words[1:after])
     return tables.TRANSPARENT[name] if of_process or after >= len(words) else ""
+
+
+def find_program(words: Sequence[Word]) -> str:
+    """Return the name of a command's program behind what changes nothing of it: `sudo stdbuf -o0 tee LOG`."""
+    rest = strip_prefixes(words)
+    while rest and rest[0].text in tables.TRANSPARENT and (around := strip_wrapper(rest, 0)) is not None:
+        rest = rest[around.start :]
+    return rest[0].text if rest else words[0].text
 
 
 def strips_program(name: str) -> bool:

@@ -119,7 +119,7 @@ class CommandReader:
         elif operator in ("<<", "<<-"):
             redirections.read_here(shell, words, redirections.read_target(self.tokens))
         elif operator == "<<<":
-            redirections.read_text(shell, words, redirections.read_target(self.tokens))
+            redirections.read_text(shell, words, redirections.read_string(self.tokens))
             self.has_array = not words
         elif _REDIRECTION.fullmatch(operator):
             ends_loop = self.is_behind_loop or self.words[:1] == [Word("done")]

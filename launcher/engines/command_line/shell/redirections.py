@@ -7,6 +7,7 @@ from launcher.engines.command_line.options import RANK_LOGS
 from launcher.engines.command_line.parsed_command import MissingValue
 from launcher.engines.command_line.shell.block_extents import CLOSERS
 from launcher.engines.command_line.shell.state import ShellState
+from launcher.engines.command_line.shell.tokens import ShellTokens
 from launcher.engines.command_line.shell.variables import get_separators
 from launcher.engines.command_line.shell.words import Operator, Word, is_assignment, split_fields
 from launcher.engines.command_line.tables.shells import starts_posix_shell
@@ -198,6 +199,14 @@ def _read_names(words: list[Word]) -> list[str]:
     at = next((at for at, word in enumerate(words) if not is_assignment(word)), 0)
     is_read = texts[at : at + 1] in (["read"], *([name] for name in _LISTS))
     return [text for text in texts[at + 1 :] if _NAME.fullmatch(text)] if is_read else []
+
+
+def read_string(tokens: ShellTokens) -> Word:
+    """Return the word behind `<<<`, which a shell does not split: an empty one too."""
+    tokens.splits = False
+    word = read_target(tokens)
+    tokens.splits = True
+    return word
 
 
 def read_target(tokens: Iterator[Word | Operator]) -> Word:
