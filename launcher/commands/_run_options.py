@@ -3,7 +3,7 @@
 import shlex
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Literal, TypeAlias
@@ -22,13 +22,13 @@ from launcher.config.yaml_tree import find_nearest
 from launcher.errors import GpulaunchError, HostError, HostsUnusable, RunNotKept, SlurmError
 from launcher.local.project import local_runs_dir
 from launcher.planning.plan import NodePlan
-from launcher.planning.run_record import read_run_records
+from launcher.planning.run_record import RunRecord, read_run_records
 from launcher.rundir.layout import read_kept_outcome
 from launcher.rundir.run_id import LAST, run_name
 from launcher.runs.access import KnownHosts, RunAccess, access_run, open_heard
 from launcher.runs.expected_run import RunMeaning, find_expected
 from launcher.runs.gone_hosts import list_gone_hosts
-from launcher.runs.last_run import read_local_scope
+from launcher.runs.last_run import find_other_project, read_local_scope
 from launcher.runs.remote_run import RemoteRun
 from launcher.runs.render import run_line
 from launcher.runs.search import find_in_runs, search_hosts
@@ -120,11 +120,18 @@ def find_run(
         if isinstance(error, RunNotKept) and kept and (why := _read_refusal(kept)):
             raise RunNotKept(f"{kept} never started: {why}", error.fix) from None
         raise
-    if word in (LAST, run_name(found.run_id)):
-        echo(f"{word} is {run_line(found, time.time())}", err=True)
+    _name_meant(word, found, records)
     if other := scope.find_other_live(found, fitting):
         echo(f"another run lives, name it to take it: {run_line(other, time.time())}", err=True)
     return found
+
+
+def _name_meant(word: str, found: RemoteRun, records: Mapping[str, RunRecord]) -> None:
+    """Say which run a word that fits several means, and of `last` where another project has launched it."""
+    if word in (LAST, run_name(found.run_id)):
+        echo(f"{word} is {run_line(found, time.time())}", err=True)
+    if word == LAST and (project := find_other_project(found, local_runs_dir(), records)):
+        echo(f"it was launched in {one_line(project)}, not in this directory", err=True)
 
 
 def _find_near(word: str, run_ids: Iterable[str]) -> str:

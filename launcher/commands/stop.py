@@ -76,10 +76,8 @@ def command(run: str, *, now: bool, grace: float | None, yes: bool, as_json: boo
     access = reach_run(open_host_access(options), run, options.hosts)
     answer.words = list_access_words(access, options)
     found = find_run(run or LAST, access, options, prefer="exact" if run == LAST else "live")
-    other = find_other_project(found, local_runs_dir(), read_run_records()) if run == LAST else ""
-    if other and found.is_live:
-        answer.say(f"it was launched in {one_line(other)}, not in this directory")
-    if (other or not run) and (left := _leave(found, answer, yes=yes)) is not None:
+    is_other = run == LAST and find_other_project(found, local_runs_dir(), read_run_records()) != ""
+    if (is_other or not run) and (left := _leave(found, answer, yes=yes)) is not None:
         return left
     why = f"stopped by {format_user_at_machine()}"
     outlive_terminal()

@@ -29,9 +29,11 @@ def test_the_run_of_another_project_is_stopped_by_its_name_or_after_a_question(
 
     refused = run_module("launcher.cli", ("stop", "last", *where), project, home.env, 90.0)
     assert refused.returncode == ExitCode.USAGE, refused.stdout + refused.stderr
-    assert f"it was launched in {home.home}, not in this directory" in refused.stdout
+    assert f"it was launched in {home.home}, not in this directory" in refused.stderr
     assert f" --hosts localhost {RUN}\n" in refused.stderr  # stopped without a question
     assert home.phase() == "running"
+    read = run_module("launcher.cli", ("logs", "last", *where), project, home.env, 90.0)
+    assert f"it was launched in {home.home}, not in this directory" in read.stderr
 
     stopped = run_module("launcher.cli", ("stop", "last", "--yes", *where), project, home.env, 90.0)
     assert stopped.returncode == 0, stopped.stdout + stopped.stderr
@@ -42,4 +44,4 @@ def test_the_run_of_this_project_is_stopped_without_a_question(home: Home) -> No
     home.launch("import time; time.sleep(60)")
     stopped = home.gpulaunch("stop", "last", "-i", str(home.inventory), "--hosts", "localhost")
     assert stopped.returncode == 0, stopped.stdout + stopped.stderr
-    assert "it was launched in" not in stopped.stdout
+    assert "it was launched in" not in stopped.stderr
