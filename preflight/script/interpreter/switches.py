@@ -59,8 +59,9 @@ def note_values(it: Interpreter, node: ast.If, *, known: bool) -> None:
         left_out.append(rest[0])
         rest = rest[0].orelse
     for each in left_out:
-        for name, word in _list_values_asked(each.test) if _starts_ranks(each.body) else ():
-            it.options.opened.setdefault(name, word)
+        asked = list(_list_values_asked(each.test))
+        if asked and _starts_ranks(each.body):
+            it.options.opened = {**dict(reversed(asked)), **it.options.opened}
 
 
 def _starts_ranks(branch: Sequence[ast.stmt | ast.expr]) -> bool:
