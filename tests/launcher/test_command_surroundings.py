@@ -381,6 +381,11 @@ def test_a_filter_of_logs_behind_other_programs_is_left_out(reader: str) -> None
     assert parse_line(f"torchrun a.py 2>&1 | {reader}").program == "a.py"
 
 
+@pytest.mark.parametrize("text", ["'\ntorchrun a.py\n'", '"""\ntorchrun a.py\n"""'])
+def test_a_launch_that_is_quoted_as_a_whole_is_read(text: str) -> None:
+    assert parse_line(text).program == "a.py"
+
+
 def test_a_port_that_an_inner_text_gives_the_launcher_is_the_plans() -> None:
     text = (
         'export PORT=$((2 + SLURM_JOB_ID))\nexport L="torchrun --master_port $PORT"\nsrun bash -c "$L a.py{}"'

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from launcher.engines.command_line import refusals
+from launcher.engines.command_line.launch_patterns import LAUNCH_LINE
 from launcher.engines.command_line.option_reader import read_options
 from launcher.engines.command_line.options import RANK_LOGS, Table
 from launcher.engines.command_line.parsed_command import CONDAS, Environment
@@ -94,9 +95,10 @@ def explain_drop(words: tuple[Word, ...], *, after: bool) -> str:
     name = posixpath.basename(words[0].text) if words else ""
     if not name:
         return ""
-    is_comment = words[0].text[:1] == "\n"  # a text in quotes of its own, as Python has comments
+    text = words[0].text  # one in quotes of its own is a comment, as in Python, where it launches nothing
+    is_comment = text[:1] == "\n" and not LAUNCH_LINE.search(text)
     if len(words) == 1 and (is_comment or (len(name) > 2 and not name.strip("."))):
-        return f"{words[0].text.strip()[:_SHOWN]}: {NOTHING if is_comment else LINES_LEFT_OUT}"
+        return f"{text.strip()[:_SHOWN]}: {NOTHING if is_comment else LINES_LEFT_OUT}"
     if after and all(word.text == "exec" or starts_shell(word.text) for word in words):
         return f"{' '.join(word.text for word in words)}: {NOTHING}"
     if (after and name in _AFTER) or _asks_itself(words) or (is_behind and _waits_for_person(words)):
