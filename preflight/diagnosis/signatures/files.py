@@ -15,7 +15,7 @@ ROWS: tuple[Signature, ...] = (
               "fewer watchers (an editor, a sync, a file-watching server), or a higher limit", "source"),
     Signature("S75", "too-many-open-files", ROOT,
               r"Too many open files|received 0 items of ancdata|\bEMFILE\b|\[Errno 24\]|os error 24\b|\[Errno 23\]|ENFILE|unable to open shared memory object </torch_\S{1,80}> in read-write mode$",
-              "the limit of open files is reached", "ulimit -n 65536 before the launch;"
+              "the limit of open files is reached", "ulimit -n 65536 before the launch (of ranks that ssh starts at the head of ~/.bashrc on each host);"
               " torch.multiprocessing.set_sharing_strategy('file_system')", "run"),
     Signature("S48", "too-many-open-files", ROOT,
               r"can't start new thread|^(?!.*(?:unable to lock file|\bAccept failed\b)).*(?:fork|[Tt]hread|clone|spawn|exec|BlockingIOError|^(?:sh|bash|/bin/\w+)).{0,160}Resource temporarily unavailable|\[Errno 11\](?!.*unable to lock file)|pthread_create failed|TERM_(?:PROCESS|THREAD)LIMIT\b|fork rejected by pids controller|libgomp: Thread creation failed|OpenBLAS blas_thread_init: pthread_create|failed to create new OS thread|\[WinError 1450\]",
@@ -121,7 +121,7 @@ ADVICE: tuple[Advice, ...] = (
     Advice("S122", "", command="sudo sysctl fs.inotify.max_user_watches=524288 fs.inotify.max_user_instances=1024"),
     Advice("S75", r"\[Errno 23\]|ENFILE|in system", "the whole system's limit of open files is reached", "end what holds them (sudo lsof | awk '{print $1}' | sort | uniq -c | sort -n | tail), or raise fs.file-max", "sudo sysctl fs.file-max=2097152"),
     Advice("S75", r"ancdata", command="torch.multiprocessing.set_sharing_strategy('file_system')"),
-    Advice("S75", "", command="ulimit -n 65536"),
+    Advice("S75", "", command="ulimit -Hn"),
     Advice("S48", r"OpenBLAS", "", "OPENBLAS_NUM_THREADS=1 and OMP_NUM_THREADS=1 for every rank; ulimit -u, or the container's --pids-limit, is the limit", "export OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1"),
     Advice("S48", r"libgomp", command="export OMP_NUM_THREADS=1"),
     Advice("S48", r"WinError", command=""),
