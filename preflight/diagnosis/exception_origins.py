@@ -119,6 +119,7 @@ _ANOTHER_THING: tuple[tuple[frozenset[str], re.Pattern[str], str], ...] = (
     (frozenset({"S88"}), re.compile(r"/multiprocess(?:ing)?/(?:queues|connection)\.py:"), "S106"),
     (frozenset({"S81", "S82"}), re.compile(r"/(?:wandb|mlflow|comet_ml|neptune|swanlab|clearml)/"), "S115"),
     (frozenset({"S82"}), re.compile(r"/\w*(?:vllm_client|reward|rollout|judge|serve)\w*\.py:(?!(?s:.*)(?:huggingface|\bhf\b|modelscope|https:))"), "S138"),
+    (frozenset({"S51"}), re.compile(r"/(?:requests|httpx2?|httpcore|urllib3?|aiohttp|botocore|http)/|/asyncio/base_events\.py:|/concurrent/futures/thread\.py:"), "S82"),
     (frozenset({"S76"}), re.compile(r"/multiprocessing/(?:synchronize|heap|shared_memory)\.py"), "S60"),
     (frozenset({"S75", "S76"}), re.compile(r"-packages/(?:\w*inotify\w*|watchdog|watchfiles)[/.]"), "S122"),
     (frozenset({"S50"}), re.compile(r"(?:-packages|/lib(?:64)?/python3[^/]*|(?:[Pp]ython|conda|forge)[\d.]*(?:/envs/[^/]+)?/[Ll]ib|/bin)/(?:tensorboard|jupyter\w*|notebook|gradio|streamlit|visdom|flask|werkzeug|uvicorn|aim|bokeh|dash|prometheus_client|wsgiref|socketserver)(?:/|:|\.py:)"), "S121"),

@@ -27,7 +27,7 @@ _REPORT = re.compile(
 )
 # How XLA and TensorFlow log a status of absl, which Python gets later as an exception, or never. The end of a
 # data set is a status, too, and a cancelled operation is that of another one.
-_OF_XLA = r"\bExecution of replica \d+ failed: "
+_OF_XLA = r"\b(?:Execution of replica \d+ failed|Non-OK-status: \S{1,120} status): "
 _OF_TENSORFLOW = r"\bBaseCollectiveExecutor::StartAbort (?!(?i:out.of.range|cancelled))"
 _STATUS = re.compile(
     rf"(?:(?P<xla>{_OF_XLA})|{_OF_TENSORFLOW})(?P<status>[A-Za-z]+(?:[ _][A-Za-z]+){{0,2}}): (?P<message>.*)"

@@ -1,4 +1,4 @@
-"""Failures in the words of Horovod, Determined, SkyPilot, Paddle, Orbax, container registries and builds."""
+"""Failures in the words of Horovod, Determined, SkyPilot, Condor, Paddle, Orbax, streams and builds."""
 
 import pytest
 
@@ -52,6 +52,19 @@ _STOPPED = (
 _SYMBOL = (
     f"{_HEAD}OSError: /v/libtransformer_engine.so: undefined symbol: cublasLtNew, version libcublasLt.so.13\n"
 )
+_RESOLVES = '  File "/usr/lib/python3.12/socket.py", line 967, in getaddrinfo\n    for res in it:\n'
+_UNNAMED = "socket.gaierror: [Errno -3] Temporary failure in name resolution\n"
+_OF_CLIENT = (
+    f'{_HEAD}  File "/v/site-packages/aiohttp/connector.py", line 8, in f\n    x\n{_RESOLVES}{_UNNAMED}'
+)
+_OF_TORCH = (
+    f'{_HEAD}  File "/v/site-packages/torch/distributed/rendezvous.py", line 8, in _create\n    x\n'
+    f"{_RESOLVES}{_UNNAMED}"
+)
+_GEMM = "Exception: Capture failed: Assertion error (/deepgemm/csrc/a.hpp:57): arch_major == 10\n"
+_KOHYA = f"{_HEAD}ImportError: No lion_pytorch / lion_pytorch がインストールされていないようです\n"
+_HELD = "105.0  ana  11/7 Job in status 2 put on hold by SYSTEM_PERIODIC_HOLD due to memory usage 3000.\n"
+_XLA = "F0308 10:11:12.1 44 c.cc:400] Non-OK-status: status.status() status: UNIMPLEMENTED: no rewrite\n"
 _STEPS = "".join(f"step {at} loss 2.{9 - at}\n" for at in range(1, 6))
 _OF_RANK = "".join(f"[1,0]<stdout>:step {at} loss 2.{9 - at}\n" for at in range(1, 6))
 
@@ -79,6 +92,17 @@ _OF_RANK = "".join(f"[1,0]<stdout>:step {at} loss 2.{9 - at}\n" for at in range(
             "num_replicas",
         ),
         (_SYMBOL, "S33", "nvidia-*"),
+        (_OF_CLIENT, "S82", ""),
+        (_OF_TORCH, "S51", ""),
+        (f"{_HEAD}ConnectionError: Server Disconnected\n", "S82", ""),
+        (f"{_HEAD}FileNotFoundError: hf://datasets/o/n@29/data/train-0.parquet\n", "S92", "revision="),
+        (f"{_HEAD}{_GEMM}", "S32", "DeepGEMM"),
+        (_KOHYA, "S89", ""),
+        (f"{_HEAD}RuntimeError: Triton Error [CUDA]: invalid argument\n", "S68", "no blocks"),
+        (_HELD, "S77", ""),
+        (f"{_XLA}*** Check failure stack trace: ***\nAborted (core dumped)\n", "S00", ""),
+        ("[crash] Crash detected in pid 23512 thread 20492\n[crash] Crash metadata:\n", "S71", ""),
+        ("Error: Remote JSM server is not responding on host batch5\n", "S44", ""),
     ],
 )
 def test_words_of_other_launchers_are_known(log: str, code: str, says: str) -> None:

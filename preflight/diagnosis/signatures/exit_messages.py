@@ -46,7 +46,7 @@ ROWS: tuple[Signature, ...] = (
               r"|Signals\.SIGHUP|SignalException: .{0,60}signal: 1$|" + match_signal(1, "SIGHUP"),
               "the terminal or SSH session that held the launcher was closed", "start it with gpulaunch run, or in tmux or setsid; nohup does not hold where the launcher takes the signal itself, as torchrun and accelerate do", "run"),
     Signature("S71", "segfault", ENDING,
-              r"\bSIGSEGV\b(?! or (?:an)?other unexpected)|Segmentation [Ff]ault|[Ss]egmentation fault|Fatal Python error: Segmentation|segfault at [0-9a-f]+|" + _SEGFAULT + "|" + match_signal(11, "SIGSEGV"),
+              r"\bSIGSEGV\b(?! or (?:an)?other unexpected)|Segmentation [Ff]ault|[Ss]egmentation fault|Fatal Python error: Segmentation|segfault at [0-9a-f]+|^\[crash\] Crash detected in pid|" + _SEGFAULT + "|" + match_signal(11, "SIGSEGV"),
               "native code crashed: an extension built for another version, the driver, numpy",
               "python -X faulthandler shows where; reinstall that extension", "run"),
     Signature("S69", "sigabrt", ENDING,

@@ -40,7 +40,7 @@ ROWS: tuple[Signature, ...] = (
               r"|task was killed due to the node running low on memory|Task was killed due to the node running low on memory"
               r"|Workers? \(tasks / actors\) killed due to memory pressure|ray\.exceptions\.OutOfMemoryError|\bRayOutOfMemoryError: |Container killed on request\."
               r" Exit code is 137|exceeded its memory (?:limit|request)|The node was low on resource: memory|reason: OOM(?:Killed|Killing)"
-              r"|exceeded memory limit|(?:Your )?session crashed after using all available RAM|(?:Your )?notebook tried to allocate more memory than is available|exceeds the memory usage threshold of |\bfailed due to oom\b|has gone over memory limit|exceeded MEM usage hard limit|systemd-oomd\[?.{0,40}[Kk]illed|[Kk]illed \S{1,200} due to memory (?:pressure|used)|[Ss]ending SIG(?:TERM|KILL) to process \d.{0,80}\b(?:oom_score|badness)\b|[Ss]ending SIGKILL to .{0,120}\bOOM",
+              r"|exceeded memory limit|put on hold by \S{1,60} due to memory\b|(?:Your )?session crashed after using all available RAM|(?:Your )?notebook tried to allocate more memory than is available|exceeds the memory usage threshold of |\bfailed due to oom\b|has gone over memory limit|exceeded MEM usage hard limit|systemd-oomd\[?.{0,40}[Kk]illed|[Kk]illed \S{1,200} due to memory (?:pressure|used)|[Ss]ending SIG(?:TERM|KILL) to process \d.{0,80}\b(?:oom_score|badness)\b|[Ss]ending SIGKILL to .{0,120}\bOOM",
               "a process was killed because the memory limit of the host or of the job was reached",
               "fewer DataLoader workers or ranks per host, weights loaded by rank 0 alone (fsdp_cpu_ram_efficient_loading, zero.Init), or a higher limit", "run"),
     Signature("S21", "host-oom-killed", ROOT,

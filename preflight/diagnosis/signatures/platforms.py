@@ -36,7 +36,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S51", r"\betcd\.Etcd[A-Z]\w+: |\bgethostbyname failed|\bgetaddrinfo failed|gaierror: \[Errno -?\d+\]|[Ff]ailed to establish \S{1,40} grpc channel"),
     ("S55", r"\bEI\d{4}: "),  # Ascend's HCCL numbers its errors so
     # Launchers and schedulers. The help texts of Open MPI are in its help-orte-*.txt and help-prte-*.txt.
-    ("S44", r"\b(?:ORTE|PRTE)_ERROR_LOG: (?!.{0,80}show_help\.c)|sequential map was requested|\bYour job failed to map|" + _HYDRA + r"connection to proxy \d+ at host|launch failed requeued held|\bUnexpectedAdmissionError\b|pod group is not ready|\bJob was held\b|nodes are (?:un)?available: \d|tasks in gang unschedulable|couldn't assign flavors to pod set|^error: error validating \"|\bJob not submitted\b|Request aborted by esub|^Unable to run job: |^PBS: .{0,120}\bfailed\b|^condor_submit: ERROR"),
+    ("S44", r"\bJSM server is not responding\b|\bError initializing RM connection\b|\b(?:ORTE|PRTE)_ERROR_LOG: (?!.{0,80}show_help\.c)|sequential map was requested|\bYour job failed to map|" + _HYDRA + r"connection to proxy \d+ at host|launch failed requeued held|\bUnexpectedAdmissionError\b|pod group is not ready|\bJob was held\b|nodes are (?:un)?available: \d|tasks in gang unschedulable|couldn't assign flavors to pod set|^error: error validating \"|\bJob not submitted\b|Request aborted by esub|^Unable to run job: |^PBS: .{0,120}\bfailed\b|^condor_submit: ERROR"),
     ("S99", r"BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES|\bapplication called MPI_Abort\(|\bHYD[A-Z]{0,4}_\w{2,60} \(|" + _HYDRA + r"|Fatal error in P?MPI_(?!Init)\w+: "),
     ("S76", r"\bnode had condition: .{0,60}DiskPressure|\bDiskFullError\b|^tar: .{1,200}: Wrote only \d|couldn't get temp \w+ file name"),
     ("S77", r"\bnode had condition: .{0,60}MemoryPressure|\bNODE_OUT_OF_MEMORY\b|exceeds? job (?:hard|soft) limit \"[hs]_(?:vmem|rss|data)|\b(?:[Jj]ob|[Cc]ontainer|[Pp]od|[Nn]ode|[Ww]orker|[Tt]ask|[Pp]rocess)\b.{0,60}\bran out-of-memory\b|JobContainerMemoryLimitExceeded|TerminatedByOOMKiller|memory usage exceeded request_memory|killed by the OOM killer|\bkilled by OOM\b|result 'oom-kill'"),
@@ -61,6 +61,8 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S137", r"\bFailed provisioning the cluster\b"),
     ("S64", r"\b[Ff]ailed to SSH to \S"),
     ("S79", r"cannot execute binary file"),
+    ("S32", r"\bAssertion error \(.{0,40}deep_?gemm.{0,300}\): .{0,120}\barch_major\b"),
+    ("S89", r"^ImportError: No [\w.-]{2,40} / "),  # kohya's, in two languages
     ("S136", r"\[(?:ERROR|CRITICAL)\] [A-Z_]{2,20}\(\d+,\w+,.{0,200}\[mindspore/ccsrc/(?:runtime/(?:device|hardware)|plugin/device)/"),
     ("S41", r"\b(?:start|find|connect to) (?:the )?MPS (?:control )?(?:daemon|server)\b"),
     ("S102", r"\b(?:isn't|is not|not) (?:implemented|supported) on (?:the )?backend\b|\bdoes not support MPI_THREAD_\w+"),

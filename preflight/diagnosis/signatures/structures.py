@@ -138,7 +138,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     ("S89", r"^(?:Runtime|Value)?(?:Error|Exception): (?:.{0,120}: )?cannot import name (?!.{0,160}partially initialized)"),
     ("S82", r"^(?:requests|urllib3|httpx|httpcore|aiohttp|http\.client)\.[\w.]*(?:Error|Exception|Timeout\w*|Disconnected|Read)\b(?!.{0,300}\bhttps?://(?:localhost|127\.|0\.0\.0\.0))"),
     ("S81", _OF_A_CLIENT + r"(?:Auth\w{0,20}|Credentials?|Unauthorized|Forbidden|AccessDenied|PermissionDenied|RateLimit|TooManyRequests)(?:Error|Exception)?(?=:|$)"),
-    ("S82", r"^fsspec\.exceptions\.FSTimeoutError\b"),
+    ("S82", r"^fsspec\.exceptions\.FSTimeoutError\b|^ConnectionError: Server Disconnected\b"),
     ("S82", _OF_A_CLIENT + r"(?:Connection(?:Lost|Refused|Reset)?|Connect|Network|Unavailable|DeadlineExceeded|BadGateway|Proxy|Endpoint|HTTPClient|SSLError|ConnectTimeout|ReadTimeout|APITimeout|GatewayTimeout)(?:Error|Exception)?(?=:|$)"),
     ("S82", r"^(?:curl: \(\d+\) |wget: |fatal: |git-lfs: )?.{0,120}(?:[Cc]ould not resolve host: |[Uu]nable to resolve host address)|\bfatal: unable to access 'https?://\S+ (?:Failed|Could not|Connection|OpenSSL|SSL|gnutls)|^error: failed to fetch some objects from "),
     ("S82", _raised(r"\b(?:[Cc]onnection|[Pp]roxy|SSL|TLS|[Cc]ertificate|DNS)\b.{0,60}\b(?:failed|refused|error|timed out|reset|verify)\b.{0,200}\bhttps?://", r"Max retries exceeded|[Ff]ailed to establish a new connection|\bConnect(?:ion)? time-?out on endpoint", r"\bhttps?://\S+.{0,100}\b(?:[Tt]imed out|unreachable|[Cc]onnection (?:refused|reset|aborted|error)|certificate verify failed)\b")),
