@@ -47,6 +47,7 @@ _PARTS = (("uuid", _UUID), ("gpu_uuid", _UUID), ("product_name", _NAME), ("produ
 _MIB = re.compile(r"(\d{1,9})(?: MiB)?")
 _FEW = 3
 _ROUNDED_MIB = 2  # by which three sizes that are rounded may miss their sum
+_ROUNDED_SHARE = 400  # and by hand: a part of the total that no decision depends on
 
 
 def mark_cut_values(tree: Tree) -> None:
@@ -97,5 +98,6 @@ def _mark_unequal_sums(sizes: Any) -> None:
     if not held.keys() >= {"total", "used", "free"}:
         return
     unused = held["total"] - held["used"] - held["free"] - held.get("reserved", 0)
-    if unused < -_ROUNDED_MIB or ("reserved" in held and unused > _ROUNDED_MIB):
+    rounded = max(_ROUNDED_MIB, held["total"] // _ROUNDED_SHARE)
+    if unused < -rounded or ("reserved" in held and unused > rounded):
         sizes.update(dict.fromkeys(held, UNEQUAL))

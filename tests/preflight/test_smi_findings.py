@@ -188,11 +188,15 @@ def test_processes_are_on_the_gpu_whose_bus_they_name() -> None:
     assert found == [[], [4242]]
 
 
-def test_sizes_that_do_not_add_up_are_said_to_be_such() -> None:
-    sizes = {"Total": 40960, "Reserved": 500, "Used": 39010, "Free": 1400}
+@pytest.mark.parametrize(("free", "used"), [(1400, 39010), (1000, None), (2000, None)])
+def test_sizes_add_up_but_for_what_a_person_rounds(free: int, used: int | None) -> None:
+    sizes = {"Total": 40960, "Reserved": 500, "Used": 39010, "Free": free}
     text = "==============NVSMI LOG==============\n\nAttached GPUs : 1\n"
     text += "GPU 00000000:1B:00.0\n    FB Memory Usage\n"
     text += "".join(f"        {name:33} : {size} MiB\n" for name, size in sizes.items())
     (gpu,) = parse_smi(f"{text}    Compute Mode : Default\n", "host").known_gpus
-    assert isinstance(gpu.memory, Missing)
-    assert gpu.memory.reason == "the sizes of its memory in the file do not add up to the total"
+    if isinstance(gpu.memory, Missing):
+        assert gpu.memory.reason == "the sizes of its memory in the file do not add up to the total"
+        assert used is None
+    else:
+        assert gpu.memory.used_mib == used
