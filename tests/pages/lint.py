@@ -21,7 +21,7 @@ the branch of a default (`without --ddp`) or in a function that the script names
 level lower, and the message says on what it depends; beside a branch that wraps the model for several ranks,
 or where the script was not read to its end, it is an info.
 
-The rules R401 to R421 judge what ranks do together: what each gets of the data, what all of them must call,
+The rules from R401 on judge what ranks do together: what each gets of the data, what all of them must call,
 how the model is wrapped. A loader is judged where a loop that trains draws from it. What a script does to
 divide the data in another way (slices, items, files and calls with the rank in them, shards, an
 IterableDataset, and seeds by rank where no epoch ends) silences R401, and a collective in a branch of the

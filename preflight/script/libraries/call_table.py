@@ -38,6 +38,7 @@ from preflight.script.libraries import (
     services,
     stdlib,
 )
+from preflight.script.libraries.callbacks import STOPS
 from preflight.script.libraries.casts import EACH, get_modules
 from preflight.script.libraries.command_lines import FLAGS, read_flag
 from preflight.script.library_names import (
@@ -234,6 +235,8 @@ class LibraryModel:
             it.emit(ScriptEvent("part replaced", place, owner.id, None, name, {"value": value}))
         elif isinstance(owner, Ref) and it.kind(owner) == "arguments":
             it.emit(ScriptEvent("argument set", place, owner.id, None, name, {"value": value}))
+        elif isinstance(owner, Ref) and name in STOPS.get(it.kind(owner), ()):
+            it.emit(ScriptEvent("stop", place, owner.id, None, name, {"value": value}))
 
     def subscript(self, it: Interpreter, name: str, key: Value) -> Value:
         """Return an item of os.environ."""

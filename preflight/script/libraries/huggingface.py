@@ -262,7 +262,7 @@ def _trainer(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
         attach_adapters(it, model.id, config, call, autocast=TRUE)
         if root == "trl" and it.attr(model, "quantized") == TRUE:
             it.change(model.id, adapters=Dtype("bfloat16", call.place), forced=TRUE)
-    callbacks = call.get("callbacks") or NONE
+    given = call.get("callbacks") or NONE
     it.change(
         ref.id,
         model=model,
@@ -270,7 +270,8 @@ def _trainer(it: Interpreter, ref: Ref, name: str, call: Call) -> None:
         cls=Const(last),
         library=Const(root),
         trained=FALSE,
-        callbacks=callbacks,
+        callbacks=given,
+        control=it.allocate(HeapObject(callbacks.CONTROL, call.place)),
         optimizers=UNKNOWN
         if call.open
         else call.get("optimizers") or call.get("optimizer_cls_and_kwargs") or NONE,

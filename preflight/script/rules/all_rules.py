@@ -13,6 +13,7 @@ MODULES = tuple(
         *("grad_scaler", "graph_flow", "kept_graphs", "late_sync", "local_ranks", "model_wrappers", "models"),
         *(
             "optimizer_targets",
+            "own_stops",
             "placement",
             "precision",
             "random_splits",

@@ -75,7 +75,8 @@ def _list_skips(kinds: ByKind) -> list[tuple[ast.Assign, str]]:
     found = []
     for node in kinds.get(ast.Assign, ()):
         name, call = unparse(node.targets[0]), node.value
-        if get_last_name(call) != "skip_first_batches" or not call.args or unparse(call.args[0]) != name:
+        skipped = call.args[:1] if isinstance(call, ast.Call) else ()
+        if get_last_name(call) != "skip_first_batches" or [*map(unparse, skipped)] != [name]:
             continue
         for epochs in (*kinds.get(ast.For, ()), *kinds.get(ast.While, ())):
             parts = walk(epochs)
