@@ -133,6 +133,7 @@ def _parameter(match: re.Match[str], place: WrittenPart, given: tuple[Word, ...]
     if name.isdecimal():
         is_strict = isinstance(values, Variables) and values.is_strict and int(name) > len(given or ())
         value = None if name == "0" or given is None or is_strict else get_argument(given, int(name))
+        value = None if value == "" and match["mark"] and int(name) > len(given or ()) else value  # not set
     return _defaulted(match, value, name, place)
 
 
