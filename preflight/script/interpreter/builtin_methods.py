@@ -11,13 +11,15 @@ from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.operators import format_text, join_text
 from preflight.script.interpreter.rank_values import pick_key
-from preflight.script.values import Const, Map, Seq, Value
+from preflight.script.values import Const, Map, OneOf, Seq, Value
 from preflight.script.values.constants import NONE, UNKNOWN
 from preflight.script.values.operations import build_map, join, merge_maps
 
 
 def call_builtin_method(it: Interpreter, owner: Value, name: str, seen: Call) -> Value:
-    """A method of a string, list or dict whose content is known."""
+    """A method of a string, list or dict whose content is known, or one of several."""
+    if isinstance(owner, OneOf):
+        return _of_several(it, owner, name, seen)
     if isinstance(owner, Const) and isinstance(owner.value, str):
         if name in written_files.METHODS:
             written_files.note_method(it, name, owner, seen)
@@ -27,6 +29,24 @@ def call_builtin_method(it: Interpreter, owner: Value, name: str, seen: Call) ->
     if isinstance(owner, Seq):
         return _list_method(it, owner, name, seen)
     return UNKNOWN
+
+
+_CHANGES = frozenset(
+    {"append", "extend", "insert", "remove", "clear", "reverse", "sort", "pop", "setdefault", "update"}
+)
+
+
+def _of_several(it: Interpreter, owner: OneOf, name: str, seen: Call) -> Value:
+    """Call a method of each that the owner may be; what changes it changes each."""
+    if name not in _CHANGES or not isinstance(seen.node.func, ast.Attribute):
+        return join([call_builtin_method(it, item, name, seen) for item in owner.values])
+    results, contents, target = [], [], seen.node.func.value
+    for item in owner.values:
+        put_back(it, target, item)
+        results.append(call_builtin_method(it, item, name, seen))
+        contents.append(it.evaluate(target))
+    put_back(it, target, join(contents))
+    return join(results)
 
 
 def _list_method(it: Interpreter, owner: Seq, name: str, seen: Call) -> Value:

@@ -6,16 +6,15 @@ from collections.abc import Iterator
 from preflight import regex as re
 from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
-from preflight.script.interpreter.branch_conditions import MAYBE, OF_SOME, OTHER_RANKS, RANK_0, UNCALLED
+from preflight.script.interpreter.branch_conditions import MAYBE, OF_SOME, RANK_0, UNCALLED
 from preflight.script.interpreter.calls import MAY_HOLD, iterate_refs
 from preflight.script.interpreter.events import THROUGH, Call, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.libraries.casts import list_parts
 from preflight.script.libraries.collectives import AROUND, OWNED, UNSYNCED
 from preflight.script.libraries.pytorch import list_trained_models
-from preflight.script.rules.collectives import is_shared
 from preflight.script.rules.own_measures import get_last_name
-from preflight.script.rules.own_names import find_call_words
+from preflight.script.rules.rank_rates import find_unlike_rates
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.rules.unused_code import group_calls_by_name
 from preflight.script.syntax_trees import unparse, walk
@@ -29,20 +28,22 @@ from preflight.script.values.operations import as_bool, as_text, is_by_rank, lis
     "R406", "process group", "ddp", "requires grad", "step", "scaler step", "unknown step", "schedule", "end"
 )
 def ranks_that_train_apart(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
-    """A process group is made and a model trained, and nothing exchanges gradients between the ranks.
+    """Ranks train apart: nothing exchanges their gradients, or their learning rates differ.
 
-    Each rank then trains a model of its own on its part of the data; the one that is saved has seen 1/N of
-    it. Nothing raises. Nor are gradients exchanged where training calls the model inside of the wrapper:
-    DDP's hooks wait for its own forward(). Nor are those of a second model that is in no wrapper, nor where
-    no_sync() is around every step, nor those of parameters that were frozen when they were wrapped:
-    they have no hooks. Where rank 0 alone steps the scheduler, the ranks train apart too.
+    A process group is made and a model trained, and no gradients go between the ranks: each then trains a
+    model of its own on its part of the data; the one that is saved has seen 1/N of it. Nothing raises. Nor
+    are gradients exchanged where training calls the model inside of the wrapper: DDP's hooks wait for its own
+    forward(). Nor are those of a second model that is in no wrapper, nor where no_sync() is around every
+    step, nor those of parameters that were frozen when they were wrapped: they have no hooks. Where rank 0
+    alone steps the scheduler, or each rank gives ReduceLROnPlateau what it measured of its own part of the
+    data, the ranks train apart too.
     Source: torch.nn.parallel.DistributedDataParallel's documentation; reproduced on two gloo ranks.
     """
     if it.target.processes == 1 or UNCALLED in it.contexts:
         return
     yield from _trained_late(it, event)
     if event.name in ("schedule", "end"):
-        yield from _learning_at_unlike_rates(it, event)
+        yield from find_unlike_rates(it, event)
     elif event.name == "process group":
         it.note("group of ranks", event.place)
     elif event.name in ("ddp", "requires grad"):
@@ -107,19 +108,6 @@ def _is_given(it: Interpreter) -> bool:
     return name not in it.sources.parser.find_by_kind(group_calls_by_name, outer.source.tree)
 
 
-def _learning_at_unlike_rates(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
-    if event.name == "schedule":
-        name = _SCHEDULED if RANK_0 not in it.contexts or OTHER_RANKS in it.contexts else _BY_RANK_0
-        prepared = isinstance(it.attr(event.values["optimizer"], "accelerator"), Ref)
-        if prepared or is_shared(it, event):
-            it.note(name, event.place)
-        return
-    alone = () if it.notes.get(_SCHEDULED) else it.notes.get(_BY_RANK_0, ())[:1]
-    if alone and not it.sources.mention(_SETS_RATE):
-        message = "rank 0 alone changes its learning rate, and the weights of the ranks part"
-        yield RuleHit(alone[0], message, f"{find_call_words(it, alone[0])} on every rank", Level.WARNING)
-
-
 @dataclass(frozen=True, slots=True)
 class _Frozen:
     """Note of where a model is frozen, wrapped so, or trained after that."""
@@ -159,12 +147,7 @@ _OF_NAMES = re.compile(r"\bname|\bin (?:n|k|key)\b|\b(?:n|k|key)\b|startswith|en
 
 
 _MODEL = re.compile(r"(?:\w+_)?(?:model|net|network)")
-_SCHEDULED, _BY_RANK_0 = "all ranks step a scheduler", "rank 0 steps a scheduler"
 _SENDS = re.compile(r"(?:broadcast|scatter)\w*\(")
-_SETS_RATE = re.compile(
-    rf"\[[\"']lr[\"']\] *=|\.update\(\{{?[\"']?lr\b|{_SENDS.pattern}"
-    r"[^)\n]*(?:lr|rate|sched|opt|state|obj|list)"
-)
 _APART, _UNSEEN = "steps apart from the wrapper", "wraps what is not known"
 _WEIGHS = re.compile(
     r"torch\.nn\.(?:Linear|Bilinear|Conv|Embedding|LSTM|GRU|RNN|Transformer|Multihead|\w*Norm|Sequential)"

@@ -11,6 +11,7 @@ from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.pattern_words import is_found
 from preflight.script.rules.own_measures import (
     AGREES,
+    find_holder,
     find_turn_value,
     get_last_name,
     is_agreed_in,
@@ -216,15 +217,8 @@ def _measures(
 
 def _stored(node: ast.AST, objects: frozenset[str]) -> tuple[list[str], ast.expr | None]:
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", node)]
-    names = [name for target in targets for name in _list_held_names(_find_holder(target), objects)]
+    names = [name for target in targets for name in _list_held_names(find_holder(target), objects)]
     return names, getattr(node, "value", None)
-
-
-def _find_holder(target: ast.AST) -> ast.AST:
-    """Return what a statement stores into: `losses` of `losses[step] = loss`, which leaves `step` alone."""
-    while isinstance(target, ast.Subscript):
-        target = target.value
-    return target
 
 
 def _stored_by(nodes: Sequence[ast.AST]) -> dict[int, tuple[list[str], ast.expr | None]]:

@@ -127,7 +127,11 @@ def is_of_parts(it: Interpreter, iterable: ast.expr) -> bool:
 
 
 def _is_part(it: Interpreter, node: ast.expr) -> bool:
-    thing = it.thing(it.evaluate(node))
+    return _gives_part(it, it.evaluate(node))
+
+
+def _gives_part(it: Interpreter, value: Value | None) -> bool:
+    thing = it.thing(value)
     loads = thing is not None and thing.kind == "loader" and thing.get("touched") != TRUE
     return loads and thing is not None and is_divided(it, thing)
 
@@ -141,12 +145,25 @@ class _Trace:
     """The values that a condition is made of, in one function and in those of the script that it calls."""
 
     def __init__(
-        self, it: Interpreter, function: ast.AST, turns: ast.AST | None = None, depth: int = 2
+        self,
+        it: Interpreter,
+        function: ast.AST,
+        turns: ast.AST | None = None,
+        depth: int = 2,
+        owner: Ref | None = None,
     ) -> None:
-        self._it, self._function, self._depth = it, function, depth
+        self._it, self._function, self._depth, self._owner = it, function, depth, owner
         self.means = False  # what it is made of is the same on all ranks
-        loops = [node for node in self._all(ast.For) if node is not turns and is_of_parts(it, node.iter)]
+        loops = [node for node in self._all(ast.For) if node is not turns and self._goes_over_part(node)]
         self._fed = {name for node in loops for name in find_turn_value(node)}
+
+    def _goes_over_part(self, loop: ast.For) -> bool:
+        """Whether a loop goes over a rank's own part: `self.loader` is that of the method's owner."""
+        if self._owner is None:
+            return is_of_parts(self._it, loop.iter)
+        held = (part for part in walk(loop.iter) if isinstance(part, ast.Attribute))
+        own = (part.attr for part in held if getattr(part.value, "id", "") == "self")
+        return any(_gives_part(self._it, self._it.attr(self._owner, name)) for name in own)
 
     def _all(self, kind: type[N]) -> list[N]:
         return self._it.sources.parser.list_nodes(self._function, kind)
@@ -192,20 +209,26 @@ class _Trace:
             seeded = it.notes.get(SEEDED) and not it.notes.get(SEEDED_ALIKE)
             known = _CLOCKS.fullmatch(func.name) or (seeded and _CHANCES.fullmatch(func.name))
             return bool(known)
-        own = it.list_functions([get_last_name(call)])
+        method = find_method(it, func, "__call__") if isinstance(func, Ref) else None
+        own = [it.functions[method.key].node] if method else it.list_functions([get_last_name(call)])
         if len(own) != 1 or not isinstance(own[0], ast.FunctionDef) or not self._depth:
             return False
-        if is_agreed_in(it, [call]):
+        if is_agreed_in(it, it.sources.parser.list_nodes(own[0], ast.Call) if method else [call]):
             self.means = True
             return False
         given = [word.arg for word in call.keywords if word.arg and _is_part(it, word.value)]
         params = [each.arg for each in own[0].args.args]
-        params = params[isinstance(call.func, ast.Attribute) and params[:1] == ["self"] :]
+        bound = method is not None or isinstance(call.func, ast.Attribute)
+        params = params[bound and params[:1] == ["self"] :]
         given += [param for param, arg in zip(params, call.args, strict=False) if _is_part(it, arg)]
-        return self._inside(own[0]).measures(given, self._position(call, target))
+        owner: Value | None = func
+        if method is None and isinstance(call.func, ast.Attribute):
+            owner = it.evaluate(call.func.value)
+        inner = self._inside(own[0], owner if isinstance(owner, Ref) else None)
+        return inner.measures(given, self._position(call, target))
 
-    def _inside(self, function: ast.AST) -> "_Trace":
-        return _Trace(self._it, function, depth=self._depth - 1)
+    def _inside(self, function: ast.AST, owner: Ref | None = None) -> "_Trace":
+        return _Trace(self._it, function, depth=self._depth - 1, owner=owner)
 
     def _position(self, call: ast.Call, target: str) -> int | None:
         """Return which of several values that a call gives has a name, None for one value."""
@@ -270,11 +293,20 @@ def list_stores(nodes: Sequence[ast.AST]) -> dict[str, list[tuple[ast.expr, ast.
     for node in nodes:
         targets, values = _stored(node) if type(node) in _STORES else ((), ())
         for target in targets:
-            for part, given in _pair(target, values):
+            for held, given in _pair(target, values):
+                part = find_holder(held)
                 if isinstance(part, (ast.Name, ast.Attribute)):
                     key = part.id if isinstance(part, ast.Name) else unparse(part)
                     stores.setdefault(key, []).extend((value, node) for value in given)
     return stores
+
+
+def find_holder(target: N) -> N | ast.expr:
+    """Return what a statement stores into: `losses` of `losses[step] = loss`, which leaves `step` alone."""
+    holder: N | ast.expr = target
+    while isinstance(holder, ast.Subscript):
+        holder = holder.value
+    return holder
 
 
 def _pair(target: ast.expr, values: Sequence[ast.expr]) -> list[tuple[ast.expr, Sequence[ast.expr]]]:
