@@ -51,6 +51,7 @@ _MANY_STEPS = 10  # steps behind a line that show, where nothing failed, that th
 _STUCK, _UNSTUCK = "may be stuck", "Thread is unstuck"
 _ABSENT = re.compile(r"\bExecution of replica \d+ failed: ")
 _TRIED_AGAIN = frozenset({"rendezvous-timeout", "nccl-network", "ssh-access", "local-server"})
+_SSH_FAILED = "S64"
 _UNSTARTED = frozenset({"S44", "S110", "S111", "S113"})
 _NO_MODULE = re.compile(
     rf"Lmod has detected the following error|.{{0,40}}Unable to locate a modulefile|.{{0,300}}?{SIDE_PROGRAM.pattern}"
@@ -225,11 +226,13 @@ def _not_continued(hits: Sequence[SignatureHit], course: RunProgress) -> list[Si
 
     Left out are NCCL's warnings behind which its process continues with the network that it chose; a thread
     that waited in XLA's rendezvous for others that came or had failed; what kept a job from a start that it
-    made; what stopped ranks that were done; a parser's arguments that the shell took for a command.
+    made; a host that the run goes without; what stopped ranks that were done; a parser's arguments that the
+    shell took for a command.
     """
     lines = course.lines
     hits = [hit for hit in hits if hit.row.code not in _UNSTARTED or not course.has_stepped(hit.line)]
     hits = [hit for hit in hits if not course.was_stopped_when_done(hit.line)]
+    hits = [hit for hit in hits if hit.row.code != _SSH_FAILED or not _has_left_out(hit.line, course)]
     absent = [hit.line.order for hit in hits if _NO_MODULE.match(hit.line.text)]
     if absent and (not course.failing or course.failing[-1].order <= absent[-1]):
         behind = [line.text for line in lines[absent[-1] + 1 :] if line.text.strip()]
@@ -362,6 +365,12 @@ def _waiting(
         and not course.advanced
         and not is_harmless(each.first.text)
     ]
+
+
+def _has_left_out(line: Line, course: RunProgress) -> bool:
+    """Whether a launcher says below the line of a host that it goes without it, and steps were made."""
+    below = course.lines[line.order + 1 : line.order + 2]
+    return course.has_made_steps(line.order) and any(says_instead(each.text) for each in below)
 
 
 def _is_stated(candidate: Candidate, ended: int) -> bool:

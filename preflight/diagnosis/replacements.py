@@ -6,7 +6,7 @@ from preflight import regex as re
 
 # What a program says that continues without what failed; what one says that ends, or of a whole run that did.
 _INSTEAD = re.compile(
-    r"(?i)\b(?:skip(?:s|ped|ping)?|(?:is|are|was|were) left out|leaving (?:it|them) out|without (?:it|them)|eager|replac(?:ed|ing)|ignor(?:e[ds]?|ing)|falls? back|falling back|(?:us(?:es|ing|ed)|sett?(?:ing|s)?) (?:the |a |an |to )?(?:cached?|copy|defaults?|previous|last|old|fallback|local)\b|rebuild(?:s|ing)?|regenerating|recomputing|(?:kept|stays?) (?:at|in|on|locally)|reading the copy|instead|continu(?:es?|ing)|halving|try(?:ing)? (?:the |an)?(?:next|other|one before|again|\d+)|restarting (?:it|them))\b"
+    r"(?i)\b(?:skip(?:s|ped|ping)?|left out\b(?! of)|left out of (?:the )?(?:host|node|inventory)\w*|leaving (?:it|them) out|without (?:it|them)|eager|replac(?:ed|ing)|ignor(?:e[ds]?|ing)|falls? back|falling back|(?:us(?:es|ing|ed)|sett?(?:ing|s)?) (?:the |a |an |to )?(?:cached?|copy|defaults?|previous|last|old|fallback|local)\b|rebuild(?:s|ing)?|regenerating|recomputing|(?:kept|stays?) (?:at|in|on|locally)|reading the copy|instead|continu(?:es?|ing)|halving|try(?:ing)? (?:the |an)?(?:next|other|one before|again|\d+)|restarting (?:it|them))\b"
 )
 _ENDS_ITSELF = re.compile(
     r"(?i)\b(?:abort|exit(?!_)|stop|quit|giv(?:e|ing) up|terminat|shut|raise|cannot continue|can't continue|not continu|unable to continue|nothing|impossible|useless|(?:(?:pre-?|fine-?)?(?:train(?:ing)?(?! without)|tun(?:e|ing))|stages?|jobs?|sweeps?|trials?|experiments?|folds?|seeds?|runs?|configs?|configurations?)\b)"

@@ -146,7 +146,7 @@ class RunProgress:
         """
         if line.order >= max(self._result, self._last_step) or self.ends_job(line.order):
             return False
-        if not is_only_name(line.text, alternatives):
+        if not (is_only_name(line.text, alternatives) or says_instead(line.text)):
             return False
         ended = says_ended(line.text, alternatives) and not says_instead(line.text)
         enough = _MOVES_ENOUGH if ended else _STEPS_BEHIND_WORDS

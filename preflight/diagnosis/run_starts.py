@@ -55,7 +55,7 @@ _OF_ANOTHER = re.compile(
 _OF_A_SHELL = re.compile(r"\S{1,300}: line \d{1,6}: (?! *\d+ )")
 # What a loop of a script, a launcher or a scheduler says when it starts a run again that has ended.
 RETRIED = re.compile(
-    r"\W*(?:\d[\d: T.,-]{7,29}\W{1,8})?(?:(?:INFO|WARN(?:ING)?|ERROR)\W+)?(?:(?:[Rr]e-?)?[Aa]ttempt|ATTEMPT|[Tt]ry|[Rr]etry|RETRY|[Rr]un|RUN|[Rr]estart|RESTART)(?: number| no\.?| count)?[:=]? {0,3}#?\d{1,3}(?: ?(?:of|/) ?\d{1,3})?\W{0,80}$"
+    r"\W*(?:\d[\d: T.,-]{7,29}\W{1,8})?(?:\[[\w.-]{1,30}\]\W{1,3})?(?:(?:INFO|WARN(?:ING)?|ERROR)\W+)?(?:(?:[Rr]e-?)?[Aa]ttempt|ATTEMPT|[Tt]ry|[Rr]etry|RETRY|[Rr]un|RUN|[Rr]estart|RESTART)(?: number| no\.?| count)?[:=]? {0,3}#?\d{1,3}(?: ?(?:of|/) ?\d{1,3})?\W{0,80}$"
     r"|.{0,120}\b(?:[Ee]xit(?:ed)?|[Ff]ailed|FAILED|[Cc]rashed|[Dd]ied|[Ee]nded)\b(?!.{0,160}(?:[Cc]onnect|[Dd]ownload|[Rr]equest|[Ff]etch|[Ss]ocket|http)).{0,80}\b(?:[Rr]etrying|[Rr]estarting|[Rr]elaunching|[Rr]esubmitting|[Rr]unning again|[Tt]rying again|will (?:restart|retry|relaunch))\b"
     r"|.{0,120}\b(?:[Ss]cheduled restart job\b|[Rr]equeue(?:d|ing)\b|(?:[Rr]estarting|[Rr]elaunching|[Rr]e-?running|[Rr]etrying|[Rr]esubmitting) (?:the )?(?:training|job|run|script|torchrun|deepspeed|accelerate|launch|worker group|(?:training )?workers)\b)(?! (?:is|was) (?:disabled|off|not)\b)"
 )

@@ -170,3 +170,40 @@ def test_modules_that_import_each_other_have_advice() -> None:
         "ImportError: cannot import name 'build' from partially initialized module 'models' (/w/models.py)\n"
     )
     assert "import each other" in diagnose(_IMPORTING.partition("Module")[0] + said).causes[0].fix
+
+
+_UNREACHED = "ssh: connect to host node9 port 22: Connection timed out\n"
+_OF_RANKS = "".join(f"[rank 0] step {n} loss {3 - n / 10:.2f}\n" for n in range(1, 6))
+_ATTEMPT = "[launcher] attempt {} of 3\n"
+_NO_STORE = (
+    f"{_BY_MODULE}torch.distributed.DistNetworkError: The client socket has timed out after 60000ms while"
+    " trying to connect to (10.0.0.1, 29500).\n"
+)
+_SMALLER = "CUDA out of memory with batch size {}, trying {}\n"
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        f"{_UNREACHED}node9 left out of hosts.txt, 7 nodes remain\n{_OF_RANKS}",
+        f"{_ATTEMPT.format(1)}{_NO_STORE}{_ATTEMPT.format(2)}{_BUFFERED}[launcher] attempt 2 succeeded\n",
+        f"{_SMALLER.format(64, 32)}{_SMALLER.format(32, 16)}batch size 16 fits\n{_BUFFERED}",
+    ],
+)
+def test_what_a_program_did_without_or_tried_again_is_no_failure(log: str) -> None:
+    assert diagnose(log).causes == ()
+
+
+@pytest.mark.parametrize(
+    ("log", "code"),
+    [
+        (f"{_UNREACHED}{_OF_RANKS}", "S64"),
+        (f"{_UNREACHED}node9 left out of hosts.txt, 7 nodes remain\nno rank started\n", "S64"),
+        (f"{_ATTEMPT.format(1)}{_NO_STORE}{_ATTEMPT.format(2)}{_NO_STORE}", "S51"),
+        (f"{_ATTEMPT.format(1)}{_NO_STORE}{_ATTEMPT.format(2)}{_BUFFERED}{_BY_MODULE}ValueError: x\n", "S00"),
+        (_SMALLER.format(64, 32) + _SMALLER.format(32, 16), "S20"),
+        (f"{_SMALLER.format(64, 32)}{_BUFFERED}{_RAISED}", "S20"),
+    ],
+)
+def test_what_failed_again_or_was_not_done_without_is_a_failure(log: str, code: str) -> None:
+    assert diagnose(log).causes[0].code == code
