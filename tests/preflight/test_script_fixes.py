@@ -43,6 +43,8 @@ FIXES: dict[str, tuple[str, str, str]] = {
         "accelerator.gather((",
         "accelerator.gather_for_metrics((",
     ),
+    "R424": ("weights_read_by_rank_0_alone", "if rank == 0 and os.path", "if os.path"),
+    "R425": ("words_numbered_from_a_set", "enumerate(set(words))", "enumerate(sorted(set(words)))"),
     "D201": (
         "dev_set_device",
         "import torch\ntorch.cuda.set_device(0)",
@@ -163,6 +165,11 @@ FIXES: dict[str, tuple[str, str, str]] = {
     "R413": ("local_rank_in_a_group", "rank=local_rank, world_size=world", ""),
     "C504": ("model_saved_whole", 'torch.load("m.pt")', 'torch.load("m.pt", weights_only=False)'),
     "V306": ("batches_that_deepspeed_refuses", '"train_batch_size": 100', '"train_batch_size": 96'),
+    "P149": (
+        "evaluation_that_is_never_left",
+        "        sampler.set_epoch(epoch)",
+        "        sampler.set_epoch(epoch)\n        model.train()",
+    ),
     "V307": ("checkpoints_between_evaluations", "save_steps=1000", "save_steps=900"),
     "C501": ("save_of_a_wrapped_model", "model.save_pretrained(", "model.module.save_pretrained("),
     "C502": ("weights_saved_with_module", "model.state_dict()", "model.module.state_dict()"),

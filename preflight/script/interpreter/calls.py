@@ -105,6 +105,8 @@ def _invoke_other(it: Interpreter, func: Value, seen: "Call") -> Value:
         it.library.note_raw_backward(it, seen)
     elif name == "unscale_":
         it.state.scaled = False
+    elif name == "full_tensor" and not seen.args:
+        it.emit(seen.event("collective", None, name))  # of a DTensor
     elif name in ("to", "cuda") and isinstance(func, Unknown):
         return it.library.move_unknown(it, seen)
     elif name == "set_device":

@@ -42,8 +42,12 @@ _SHARDED = (
     ),
     *(
         f"torch.distributed.fsdp.FullyShardedDataParallel.{name}"
-        for name in ("optim_state_dict", "full_optim_state_dict", "sharded_optim_state_dict")
+        for name in (
+            *("optim_state_dict", "full_optim_state_dict", "sharded_optim_state_dict"),
+            "summon_full_params",
+        )
     ),
+    "deepspeed.zero.GatheredParameters",
 )
 """Functions that gather what ranks hold parts of."""
 _FILLED = {

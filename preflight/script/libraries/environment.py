@@ -10,7 +10,7 @@ from preflight.script.values.operations import as_text, build_map, join, list_va
 
 _RANK_NAMES = {
     "RANK": OF_LAUNCH,
-    "SLURM_PROCID": "",
+    "SLURM_PROCID": OF_LAUNCH,
     **dict.fromkeys(("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK"), OF_NODE),
 }
 _OF_RANKS = frozenset({"WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_WORLD_SIZE"})

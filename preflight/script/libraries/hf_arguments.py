@@ -87,6 +87,14 @@ def is_sharded(it: Interpreter, args: Value) -> bool:
     return False
 
 
+def is_surely_sharded(it: Interpreter, args: Value) -> bool:
+    """Whether DeepSpeed or FSDP is named in these arguments on every path."""
+    if not isinstance(args, Ref):
+        return False
+    given = (it.attr(args, name) for name in ("deepspeed", "fsdp"))
+    return any(as_text(value) or isinstance(value, Map) for value in given)
+
+
 def construct_parser(it: Interpreter, ref: Ref, _name: str, call: Call) -> None:
     """HfArgumentParser((ModelArguments, TrainingArguments)): note the classes."""
     types = call.get("dataclass_types", 0) or UNKNOWN

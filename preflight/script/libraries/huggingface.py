@@ -5,6 +5,7 @@ from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import CallModel, ConstructorModel, Interpreter, MethodModel
 from preflight.script.libraries import callbacks, hf_arguments
 from preflight.script.libraries.casts import cast
+from preflight.script.libraries.collectives import emit_collective
 from preflight.script.libraries.environment import resolve_precision
 from preflight.script.libraries.models import attach_adapters, make_model, parse_dtype
 from preflight.script.libraries.optimizer_steps import unscale_gradients
@@ -362,7 +363,15 @@ _HARMLESS = (
 _PREPARED = ("", "_model", "_optimizer", "_scheduler", "_data_loader")
 
 
+def _save_model(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
+    """trainer.save_model(): under DeepSpeed and FSDP all ranks gather the weights in it."""
+    if any(hf_arguments.is_surely_sharded(it, item) for item in list_values(it.attr(get_id(owner), "args"))):
+        emit_collective(it, call, "save_model")
+    return NONE
+
+
 METHODS: dict[tuple[str, str], MethodModel] = {
+    ("trainer", "save_model"): _save_model,
     ("accelerator", "unscale_gradients"): unscale_gradients,
     **dict.fromkeys((("accelerator", f"prepare{of}") for of in _PREPARED), prepare_objects),
     ("accelerator", "init_trackers"): init_trackers,

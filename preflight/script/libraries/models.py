@@ -130,9 +130,12 @@ def model_method(it: Interpreter, owner: Ref | Element, name: str, call: Call) -
         return Element(model, f"{named}modules" if whole else f"{named}inner modules")
     if isinstance(owner, Ref) and name in ("eval", "train"):
         it.change(model, only_used=Const(name == "eval" and (call.get("mode", 0) or TRUE) == TRUE))
+        it.note((name, model), call.place)
     if isinstance(owner, Ref) and name in ("update_parameters", "update") and call.args:
         note_average(it, owner, call.args[0], call)
         return NONE
+    if name == "load_state_dict" and it.state.wrapped:
+        it.emit(call.event("weights read", model))
     if name == "save_pretrained" and (isinstance(owner, Ref) or "state_dict" in call.kwargs):
         note_weights(it, call)
         return UNKNOWN

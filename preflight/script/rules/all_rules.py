@@ -8,7 +8,14 @@ MODULES = tuple(
     import_module(f"{__package__}.{name}")
     for name in (
         *("autocast", "autocast_losses", "backward", "checkpoints", "clipped_gradients", "collectives"),
-        *("data_parallel", "data_loaders", "divided_losses", "exchange_arguments", "flat_parameters"),
+        *(
+            "data_parallel",
+            "data_loaders",
+            "divided_losses",
+            "evaluation_mode",
+            "exchange_arguments",
+            "flat_parameters",
+        ),
         *("gathered_losses", "gathered_metrics", "group_order", "files", "half_masks"),
         *("grad_scaler", "graph_flow", "kept_graphs", "late_sync", "local_ranks", "model_wrappers", "models"),
         *(
@@ -30,6 +37,8 @@ MODULES = tuple(
             "syntax",
             "tensor_devices",
             "unguarded_starts",
+            "unlike_orders",
+            "unlike_states",
             "unused_layers",
             "unwaited_files",
         ),

@@ -186,7 +186,9 @@ _OF_WORKERS = re.compile(r"worker_info\(|worker_init_fn|worker_id")
 
 
 def _names_division(nodes: list[ast.AST]) -> bool:
-    return _DIVIDES.search("\n".join(list_names(nodes))) is not None
+    used = list_names(node for node in nodes if not isinstance(node, ast.alias))
+    imported = (name for name in list_names(nodes) if not name.startswith("split_"))
+    return _DIVIDES.search("\n".join((*used, *imported))) is not None
 
 
 def _holds_rank(it: Interpreter, value: Value, depth: int) -> bool:

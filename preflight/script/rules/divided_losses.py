@@ -3,11 +3,13 @@
 import ast
 from collections.abc import Iterator
 
+from preflight import regex as re
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.rules.own_measures import get_last_name, list_turn_nodes
 from preflight.script.rules.own_names import call_at
 from preflight.script.rules.registry import Level, RuleHit, rule
-from preflight.script.syntax_trees import list_targets, unparse
+from preflight.script.syntax_trees import list_targets, unparse, walk
 from preflight.script.values import Const, Ref
 
 _STEPS = "gradient_accumulation_steps"
@@ -19,7 +21,8 @@ def loss_divided_twice(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
 
     Accelerator(gradient_accumulation_steps=n) divides in each backward(), within accumulate() or without.
     With both, gradients are n times smaller than meant: SGD and the clipping of gradients then train
-    another run than the learning rate was chosen for.
+    another run than the learning rate was chosen for. So it is where nothing accumulates, neither
+    accelerator.accumulate() nor a condition around step().
     Source: accelerate/accelerator.py, backward(); DeepSpeed's engine divides in its place; reproduced with
     accelerate 1.15.
     """
@@ -29,6 +32,11 @@ def loss_divided_twice(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
     given = event.call.node.args[:1] if event.call is not None else []
     if steps is None or not given:
         return
+    if step := _find_step_of_each_turn(it, event, steps):
+        message = f"each turn makes this step, of a loss that backward() has divided by {unparse(steps)}"
+        fix = "with accelerator.accumulate(model): around backward(), step() and zero_grad()"
+        yield RuleHit(it.place(step), message, fix, Level.WARNING, (made.place,) if made is not None else ())
+        return
     divided = _find_divisor(it, given[0])
     one = it.evaluate(steps) == Const(1)
     if divided is None or (one and isinstance(steps, ast.Constant)) or not _is_same(it, divided, steps):
@@ -37,6 +45,41 @@ def loss_divided_twice(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]
     message = f"the loss is divided by {unparse(divided)}, and accelerator.backward() divides it by that, too"
     fix = "give accelerator.backward() the loss undivided"
     yield RuleHit(it.place(divided), message, fix, level, (event.place,))
+
+
+_ACCUMULATES = re.compile(r"accumulate\(|sync_gradients|no_sync|GradientAccumulationPlugin")
+
+
+def _find_step_of_each_turn(it: Interpreter, event: ScriptEvent, steps: ast.expr) -> ast.Call | None:
+    """Return a step that each turn makes, where the Accelerator is given a number of turns."""
+    number = it.evaluate(steps)
+    several = isinstance(number, Const) and type(number.value) is int and number.value > 1
+    if not several or event.call is None or it.sources.mention(_ACCUMULATES):
+        return None
+    turn = list_turn_nodes(it, event.call.node)
+    if any(
+        type(part) is ast.BinOp and type(part.op) is ast.Mod for node in turn for part in _walk_test(node)
+    ):
+        return None
+    inside = {id(part) for node in turn if isinstance(node, ast.If) for part in walk(node)}
+    calls = [node for node in turn if isinstance(node, ast.Call) and get_last_name(node) == "step"]
+    return next(
+        (
+            node
+            for node in calls
+            if it.kind(it.evaluate(_owner(node))) == "optimizer" and id(node) not in inside
+        ),
+        None,
+    )
+
+
+def _walk_test(node: ast.AST) -> list[ast.AST]:
+    """Return the condition of a branch in pieces."""
+    return walk(node.test) if isinstance(node, ast.If) else []
+
+
+def _owner(call: ast.Call) -> ast.expr:
+    return call.func.value if isinstance(call.func, ast.Attribute) else call.func
 
 
 def _find_divisor(it: Interpreter, loss: ast.expr) -> ast.expr | None:

@@ -17,7 +17,7 @@ from preflight.script.source import list_names
 from preflight.script.syntax_trees import unparse, walk
 from preflight.script.values import Const, ExternalName, RankValue, Seq, Value
 from preflight.script.values.constants import FALSE, NONE, TRUE, UNKNOWN
-from preflight.script.values.operations import list_values
+from preflight.script.values.operations import is_by_rank, list_values
 
 _FOR_ONE = {
     "gather": ("gather_list", 1),
@@ -79,8 +79,8 @@ def arguments_that_no_exchange_takes(it: Interpreter, event: ScriptEvent) -> Ite
         _note_order(it, event)
         return
     apart = not OF_RANKS.isdisjoint(it.contexts)
-    if name == "new_group" and apart and call.get("use_local_synchronization", 4) in (None, FALSE):
-        yield from _made_by_some(it, event)
+    if name == "new_group" and call.get("use_local_synchronization", 4) in (None, FALSE):
+        yield from _made_by_some(it, event) if apart else _made_of_own_ranks(event)
     by_name = all(word.arg for word in call.node.keywords)  # and not by `**of_rank`
     if name in _FOR_ONE and by_name and not apart and not call.open:
         word, position = _FOR_ONE[name]
@@ -103,6 +103,14 @@ def arguments_that_no_exchange_takes(it: Interpreter, event: ScriptEvent) -> Ite
         yield RuleHit(event.place, message, "all_reduce() behind the loop", Level.WARNING)
     if name in _IN_PLACE and _is_of_torch(it, call.node):
         yield from _lost(it, event)
+
+
+def _made_of_own_ranks(event: ScriptEvent) -> Iterator[RuleHit]:
+    """Yield a group of ranks that each rank chooses by its own number."""
+    if event.call is not None and is_by_rank(event.call.get("ranks", 0)):
+        message = "each rank makes the group alone that it is in: all ranks have to make each group"
+        fix = "a loop over the groups that calls new_group() for each on every rank, and keeps the own one"
+        yield RuleHit(event.place, message, fix, Level.WARNING)
 
 
 def _is_a_list(value: Value | None) -> bool:

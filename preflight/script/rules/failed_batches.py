@@ -11,7 +11,7 @@ from preflight.script.rules.own_measures import is_agreed_in
 from preflight.script.rules.registry import Level, RuleHit
 from preflight.script.syntax_trees import unparse, walk
 
-_OF_MEMORY = re.compile(r"out of memory|OutOfMemory")
+_OF_MEMORY = re.compile(r"out of memory|OutOfMemory|\.empty_cache\(\)")
 _ENDS = re.compile(r"exit|abort|raise")
 _NO_MEMORY = "a rank that has no memory left continues with its next batch, and the others wait in this one"
 _FAILED = "a rank whose batch fails continues with its next one, and the others wait for its backward()"

@@ -131,7 +131,8 @@ def _of_all(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
         return
     if event.what in _SAID:
         tests = " ".join("exists" if test is None else unparse(test) for test in around)
-        late = event.what != "tree" and re.search(_EXISTS, tests)  # which takes too long to be by chance
+        slow = event.what in ("tree", "download")  # which takes too long for one to find what another made
+        late = not slow and re.search(_EXISTS, tests)
         level = Level.INFO if SUPPRESS in it.contexts or None in around or late else Level.WARNING
         message, fix = _SAID[event.what]
         yield RuleHit(event.place, message, fix.format(first=_first_rank(it)), level)

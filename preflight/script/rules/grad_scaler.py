@@ -25,13 +25,25 @@ _SCALES = (
 """A loss that is scaled; timm's scaler is called with the loss and its optimizer."""
 
 
-@rule("P114", "autocast", "backward", "scaled")
+_OF_SHARDS = "FSDP computes in float16 and the loss is not scaled: small gradients vanish"
+
+
+@rule("P114", "autocast", "backward", "scaled", "sharding dtype")
 def autocast_fp16_without_a_scaler(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """Autocast to fp16 around a loss that is not scaled.
 
-    Gradients below 6e-8 become zero. A GradScaler exists to prevent that; bf16 needs none.
-    Source: torch.amp's documentation.
+    Gradients below 6e-8 become zero. A GradScaler exists to prevent that; bf16 needs none. So it is where
+    MixedPrecision(param_dtype=torch.float16) has FSDP compute in fp16, whose scaler is ShardedGradScaler.
+    Source: torch.amp's documentation; torch/distributed/fsdp/sharded_grad_scaler.py.
     """
+    if event.name == "sharding dtype":
+        if event.values.get("dtype") == Dtype("float16") and it.target.capability is not None:
+            it.note("sharded fp16", event.place)
+        return
+    of_shards = event.name == "backward" and event.what == "raw" and not it.notes.get("scaler")
+    if of_shards and not re.search(_SCALES, it.source.text):
+        fix = "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler, or bfloat16"
+        yield from (RuleHit(at, _OF_SHARDS, fix, Level.WARNING) for at in it.notes.get("sharded fp16", ()))
     if event.name == "autocast":
         half = event.values.get("dtype") == Dtype("float16")
         on = event.values.get("enabled") == TRUE and event.what == "cuda" and it.target.capability is not None

@@ -5,7 +5,14 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from preflight import regex as re
-from preflight.script.interpreter.branch_conditions import MAYBE, OF_SOME, UNCALLED, UNREACHED, WITHOUT
+from preflight.script.interpreter.branch_conditions import (
+    MAYBE,
+    OF_SOME,
+    SPAWNED,
+    UNCALLED,
+    UNREACHED,
+    WITHOUT,
+)
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.rules.own_measures import get_last_name
@@ -14,20 +21,32 @@ from preflight.script.syntax_trees import unparse
 
 _DOUBTS = OF_SOME | {MAYBE, UNCALLED, "except"}
 _EARLY = "used before the group is made"
+_GONE = "the process group is destroyed"
 _MADE = "a process group is made"
 
 
 @rule("R412", "exchange", "asks group", "ddp", "process group", "group ends", "accelerator")
 def group_used_early_or_made_twice(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
-    """The process group is used before it is made, or made twice.
+    """The process group is used before it is made or behind its end, or made twice.
 
     get_rank(), barrier() and DistributedDataParallel(model) stop in front of init_process_group(): "Default
-    process group has not been initialized". Accelerator() makes the group in a launch of several processes;
-    init_process_group() behind it stops: "trying to initialize the default process group twice!".
-    `if not dist.is_initialized():` avoids both.
+    process group has not been initialized"; so do exchanges behind destroy_process_group(). Accelerator()
+    makes the group in a launch of several processes; init_process_group() behind it stops: "trying to
+    initialize the default process group twice!". `if not dist.is_initialized():` avoids both.
     Source: torch/distributed/distributed_c10d.py; accelerate/state.py; reproduced with torch 2.13.
     """
     uses = event.name in ("exchange", "asks group", "ddp")
+    gone = (_GONE, it.stack[0] if it.stack else None)
+    if SPAWNED in it.contexts:
+        pass  # of another process, which has a group of its own
+    elif event.name == "group ends" and _is_certain(it):
+        it.note(gone, event.place)
+    elif event.name in ("process group", "accelerator"):
+        it.notes.pop(gone, None)
+    elif event.name in ("exchange", "ddp") and it.notes.get(gone) and _is_certain(it):
+        message = "the process group is destroyed before this, which needs it"
+        fix = "destroy_process_group() behind it"
+        yield RuleHit(event.place, message, fix, Level.WARNING, tuple(it.notes[gone][:1]))
     if (uses and it.state.grouped) or it.target.processes == 1:
         return
     if not _is_certain(it) or _is_tried(it, event):

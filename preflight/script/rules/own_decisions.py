@@ -70,6 +70,9 @@ def _is_empty(it: Interpreter, test: ast.expr, loop: Loop | None) -> bool:
     if loop is None or asked is None or not counts or is_agreed_in(it, it.list_nodes(ast.Call)):
         return False
     inside = {part.id for part in walk(asked) if isinstance(part, ast.Name)}
+    stores = it.sources.parser.find(list_stores, it.scope)
+    made = [stores[name][0][0] for name in inside if len(stores.get(name, ())) == 1]
+    inside |= {part.id for value in made for part in walk(value) if isinstance(part, ast.Name)}
     turns = [node for node in it.list_nodes(ast.For) if it.place(node) == loop.place]
     return any(inside & set(find_turn_value(node)) and is_of_parts(it, node.iter) for node in turns)
 

@@ -8,6 +8,7 @@ from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.rules.own_measures import get_last_name
 from preflight.script.rules.own_names import get_assigned_name
+from preflight.script.rules.partial_resumes import list_unread_states, list_unused_starts
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import ByKind, unparse, walk
 from preflight.script.values import Ref
@@ -31,14 +32,18 @@ def schedule_that_starts_anew(it: Interpreter, event: ScriptEvent) -> Iterator[R
     """A run that continues reads its optimizer from the checkpoint, and not the scheduler of its rates.
 
     The scheduler counts from 0 again: it warms up a second time, and falls as many steps later as were made
-    before. Nothing raises. Its state has the count, as last_epoch.
+    before. Nothing raises. Its state has the count, as last_epoch. So it is with the state of an optimizer or
+    scaler that is saved and never read, and with the epoch of a checkpoint that no loop starts from.
     Source: torch/optim/lr_scheduler.py; the saving of general checkpoints in torch's tutorials.
     """
     if event.name == "schedule":
         it.note((_STEPPED, event.ref), event.place)
     elif event.name == "restored":
         it.note(("restored", event.ref), event.place)
-    elif any(isinstance(key, tuple) and key[0] == "restored" for key in it.notes):
+        return
+    if event.name == "end" and it.sources.mention(_READS):
+        yield from _list_unread(it)
+    if event.name == "end" and any(isinstance(key, tuple) and key[0] == "restored" for key in it.notes):
         for number, thing in it.state.heap.items():
             of = thing.get("optimizer") if thing.kind == "scheduler" else None
             optimizer = it.thing(of) if isinstance(of, Ref) else None
@@ -53,6 +58,22 @@ def schedule_that_starts_anew(it: Interpreter, event: ScriptEvent) -> Iterator[R
                 message = "the optimizer continues from the checkpoint, and its scheduler counts from 0 again"
                 fix = f"{name}.load_state_dict(...) beside it, of {name}.state_dict() that is saved too"
                 yield RuleHit(places[0], message, fix, Level.WARNING, (thing.place,))
+
+
+_READS = re.compile(r"load_state_dict\(")
+
+
+def _list_unread(it: Interpreter) -> Iterator[RuleHit]:
+    """Yield the states that are saved and never read, and the epoch that is read and never used."""
+    for place, saved, kind, owner in list_unread_states(it):
+        message = f"a run that continues reads no state of this {kind}, which the checkpoint has"
+        fix = f"{owner}.load_state_dict(...) of it where the weights are read"
+        yield RuleHit(place, message, fix, Level.WARNING, (saved,))
+    for place, name in list_unused_starts(it):
+        message = (
+            f"{name} says where a run continues, and nothing uses it: the run starts from the first epoch"
+        )
+        yield RuleHit(place, message, f"range({name}, ...) in the loop over epochs", Level.WARNING)
 
 
 @rule("C506", "end")

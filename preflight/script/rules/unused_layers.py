@@ -9,6 +9,7 @@ from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.libraries.casts import list_parts
+from preflight.script.rules.frozen_parts import FROZEN, REMEDY, hold_frozen_parts, note_frozen_part
 from preflight.script.rules.method_reach import is_of_unreached_methods
 from preflight.script.rules.poolers import describe_remedy, has_unused_pooler
 from preflight.script.rules.registry import Level, RuleHit, rule
@@ -36,7 +37,7 @@ _NO_GRADIENTS = "nothing uses this layer, and DistributedDataParallel waits for 
 _NO_POOLER = "nothing uses the pooler in this model, and DistributedDataParallel waits for its gradients"
 
 
-@rule("R418", "ddp", "prepare", "lightning", "fit", "forward", "backward", "scaled", "end")
+@rule("R418", "ddp", "prepare", "lightning", "fit", "forward", "requires grad", "backward", "scaled", "end")
 def layer_without_a_use(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """A module that DistributedDataParallel wraps has a layer that nothing uses.
 
@@ -48,45 +49,56 @@ def layer_without_a_use(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit
     of several ranks, and Lightning's strategy="ddp".
     Source: torch.nn.parallel.DistributedDataParallel; reproduced on two gloo ranks with torch 2.13.
     """
-    call = event.call
     if event.name == "end":
-        if it.notes.get("goes backward") and not it.sources.mention(_EXPECTED):
-            yield from dict.fromkeys((*it.held_back.get("R418", ()), *_list_unread(it)))
+        if it.notes.get("goes backward"):
+            expected = it.sources.mention(_EXPECTED)
+            held = [] if expected else [*it.held_back.get("R418", ()), *_list_unread(it)]
+            yield from dict.fromkeys((*it.held_back.get(FROZEN, ()), *held))
     elif event.name in ("backward", "scaled"):
         it.note("goes backward", event.place)
-    elif event.name == "forward":
-        if event.ref and it.target.processes != 1 and "no_grad" not in it.contexts:
-            _note_turned_off(it, event.ref, call)
+        hold_frozen_parts(it)
+    elif event.name == "requires grad":
+        note_frozen_part(it, event)
     elif event.name == "lightning":
+        call = event.call
         if call is not None and not call.open and call.get("strategy", 1) == Const("ddp"):
             it.note(("ddp of Lightning", event.ref), event.place)
-    elif call is not None and event.ref and it.target.processes != 1 and (remedy := _find_remedy(it, event)):
-        found = it.held_back.setdefault("R418", [])
-        parts = {number: thing for number in list_parts(it, event.ref) if (thing := it.thing(number))}
-        for number, thing in parts.items():
-            ref = Ref(number)
-            held_as = [key for each in parts.values() for key, value in each.attrs.items() if value == ref]
-            for place, message, fix in _list_unused(it, thing, held_as):
-                either = f"{fix}, or {remedy}"
-                found.append(RuleHit(place, message, either, Level.WARNING, (event.place,)))
-        if event.name == "ddp":
-            it.note(("wrapped", event.ref, remedy), event.place)
-        it.note((_REMEDY, event.ref, remedy), event.place)
-        if event.name == "fit":
-            it.note("goes backward", event.place)
-            _note_turned_off(it, event.ref, None, "training_step")
+    elif event.ref and it.target.processes != 1:
+        if event.name == "forward":
+            _note_turned_off(it, event.ref, event.call)
+        elif event.call is not None and (remedy := _find_remedy(it, event)):
+            _note_wrapped(it, event, event.ref, remedy)
 
 
-_REMEDY = "remedy of a wrapper"
+def _note_wrapped(it: Interpreter, event: ScriptEvent, model: int, remedy: str) -> None:
+    """Note a model that is wrapped, and keep the layers of it that nothing uses."""
+    found = it.held_back.setdefault("R418", [])
+    parts = {number: thing for number in list_parts(it, model) if (thing := it.thing(number))}
+    for number, thing in parts.items():
+        ref = Ref(number)
+        held_as = [key for each in parts.values() for key, value in each.attrs.items() if value == ref]
+        for place, message, fix in _list_unused(it, thing, held_as):
+            either = f"{fix}, or {remedy}"
+            found.append(RuleHit(place, message, either, Level.WARNING, (event.place,)))
+    if event.name == "ddp":
+        it.note(("wrapped", model, remedy), event.place)
+    it.note((REMEDY, model, remedy), event.place)
+    if event.name == "fit":
+        it.note("goes backward", event.place)
+        _note_turned_off(it, model, None, "training_step")
+
+
 _TURNED_OFF = "some turns do not use {}, and DistributedDataParallel waits for its gradients in each"
 
 
 def _note_turned_off(it: Interpreter, model: int, call: Call | None, method: str = "forward") -> None:
     """Keep the layers that a wrapped model uses in some turns only."""
+    if "no_grad" in it.contexts:
+        return
     wraps = [
         (key[2], places)
         for key, places in it.notes.items()
-        if isinstance(key, tuple) and key[:2] == (_REMEDY, model)
+        if isinstance(key, tuple) and key[:2] == (REMEDY, model)
     ]
     for remedy, places in wraps[:1]:
         for layer, place in list_turned_off_layers(it, model, call, method):

@@ -15,7 +15,7 @@ def main(args):
     if args.load_step > 0:
         if dist.get_rank() == 0:
             state = torch.load(f"{args.load_step}.pt", map_location="cpu")
-            model.module.load_state_dict(state["model"])
+            model.module.load_state_dict(state["model"])  # expect: R424 warning
     if args.load_step > 0:
         optimizer.load_state_dict(state["optimizer"])  # expect: R419 warning
     model(torch.ones(4, 8).cuda()).sum().backward()
