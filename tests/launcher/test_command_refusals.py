@@ -222,6 +222,7 @@ LAUNCH = "torchrun --nproc_per_node 2 a.py $X"
                 ("$OPTIND", "set -- -n 4; while getopts n: o; do N=1; done\ntorchrun a.py $OPTIND"),
                 ("$o", "f() { while getopts n: o; do :; done; }\nf -n 4; torchrun a.py $o"),
                 ("$X", "v=12; [[ $v =~ ^[0-9]+$ ]] && X=1\ntorchrun a.py $X"),
+                ("$X", "read X <<< 'a\\\\b'\ntorchrun a.py $X"),
                 ("$X", "shopt -s nocasematch; v=A; [[ $v =~ a ]] && X=1\ntorchrun a.py $X"),
                 ("$X", "[[ a < b ]] && X=1\ntorchrun a.py $X"),
                 ("$((1 << 2))", "torchrun a.py $((1 << 2))"),

@@ -138,8 +138,15 @@ def read_text(shell: ShellState, words: list[Word], text: Word) -> None:
     found: Iterable[str | None] = split_fields(whole, marks, most) if is_array or most else (whole,)
     found = text.text.removesuffix("\n").split("\n") if is_list else found
     fields = [one for one in found if one is not None]
+    is_escaped = (
+        "\\" in text.text and not is_list and not any(re.fullmatch(r"-\w*r\w*", one) for one in shown)
+    )
     for number, name in enumerate(names):
-        if shell.blocks.runs is None or (is_list and (not text.is_known or shown[1:-1] != ["-t"])):
+        if (
+            is_escaped
+            or shell.blocks.runs is None
+            or (is_list and (not text.is_known or shown[1:-1] != ["-t"]))
+        ):
             shell.forget(name, is_exported=False, why="read from a text")
         elif shell.blocks.runs and not text.is_known:
             shell.values[name] = text
