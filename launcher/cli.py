@@ -18,6 +18,7 @@ import click
 
 from launcher.errors import BadInput, ConfirmationRequired, GpulaunchError, RunAborted
 from launcher.exit_codes import ExitCode
+from launcher.local.address_space import demand_address_space
 from launcher.terminal.cell_width import StyledLine
 from launcher.terminal.output import FULL_ERRNOS, codes_printed, echo, echo_json, echo_lines
 from launcher.text import one_line
@@ -242,6 +243,7 @@ def run_command_line(argv: Sequence[str], group: click.Command = cli) -> int:
     """
     codes_printed.clear()
     try:
+        demand_address_space()
         code = _invoke(argv, group)
         sys.stdout.flush()
     except BrokenPipeError:

@@ -1,5 +1,6 @@
 """What a command imports before it needs it: a module that only some runs use would be paid for by all."""
 
+import json
 import os
 import subprocess
 import sys
@@ -206,3 +207,22 @@ finally:
     assert refused.stderr == (
         "error: python -OO leaves out the texts that gpulaunch prints\n  fix: leave out -OO\n"
     )
+
+
+def test_a_shell_that_gives_no_memory_is_named_before_threads_lack_it() -> None:
+    """A thread that could not import ended without a word, and the command waited for it."""
+    limited = (
+        "bash",
+        "-c",
+        'ulimit -v 200000; exec "$@"',
+        "-",
+        sys.executable,
+        "-m",
+        "gpulaunch",
+        "ps",
+        "--json",
+    )
+    done = subprocess.run(limited, capture_output=True, text=True, check=False, timeout=60.0)
+    assert done.returncode == ExitCode.ABORTED, done.stderr
+    assert "gives a process 200000 KiB of memory (ulimit -v)" in done.stderr
+    assert json.loads(done.stdout)["error"]["fix"].startswith("ulimit -v unlimited")
