@@ -26,6 +26,11 @@ _LOST_PEER = {
     ),
     SYSTEM_ERROR: re.compile(r"NCCL WARN .{0,120}(?:Connection closed|Broken pipe|reset by peer)"),
 }
+# A command of a script that was killed left out what a later command reads.
+_LACKS_FILE = "S92"
+_COMMAND_KILLED = re.compile(
+    r"\S{1,200}: line \d{1,6}: +\d{1,9} (?:Killed|Segmentation fault|Bus error|Aborted)\b"
+)
 _UNREACHED, _NEVER_JOINED = "S51", "S52"
 _STORE_FAILED = re.compile(r"connection to the C10d store has failed|error of type RendezvousConnectionError")
 # What torch's agent says where another agent left: it finished, failed or was stopped.
@@ -70,6 +75,10 @@ def weigh_peers_end(candidate: Candidate, others: Sequence[Candidate]) -> Candid
         if each.first.order < first.order and not each.warning_only
     ):
         return replace(candidate, depth=CausalDepth.VICTIM)
+    if candidate.cause.code == _LACKS_FILE and any(
+        _COMMAND_KILLED.match(each.first.text) and each.first.order < first.order for each in others
+    ):
+        return candidate.as_possible(CausalDepth.VICTIM)
     ends_by = _LOST_PEER.get(candidate.cause.code)
     if ends_by and any(each.cause.code == "S57" and ends_by.search(each.first.text) for each in others):
         return candidate.as_possible(CausalDepth.VICTIM)

@@ -207,3 +207,16 @@ def test_what_a_program_did_without_or_tried_again_is_no_failure(log: str) -> No
 )
 def test_what_failed_again_or_was_not_done_without_is_a_failure(log: str, code: str) -> None:
     assert diagnose(log).causes[0].code == code
+
+
+_KILLED = (
+    "/var/spool/slurm/job81/script: line 22: 81233 Killed                  python prep.py --workers 64\n"
+)
+_ABSENT = f"{_BY_MODULE}FileNotFoundError: [Errno 2] No such file or directory: 'tok.bin'\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "code"), [(_KILLED + _ABSENT, "S70"), (_ABSENT + _KILLED, "S92"), (_ABSENT, "S92")]
+)
+def test_what_a_killed_command_did_not_write_is_not_the_cause(log: str, code: str) -> None:
+    assert diagnose(log).causes[0].code == code
