@@ -1,7 +1,7 @@
 """Whether anything that a script names exchanges gradients between ranks, as far as its own text can show."""
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from preflight import regex as re
 from preflight.facts.script import CodeLocation
@@ -28,7 +28,9 @@ OF_OWNERS = re.compile(rf"{OF_DDP.pattern}|[Aa]ccelerat|[Ff]abric")
 _COLLECTIVE = re.compile(r"reduce(?!r$)|gather|broadcast|sync_|_sync|^average_")
 _FROM_ONE = re.compile(r"^broadcast_?(?:coalesced|parameters|optimizer_state|object)?$")
 """What copies the weights of one rank to the others: their gradients are lost, not exchanged."""
-_OF_NO_GRADIENTS = re.compile(r"_object|batch_?norm|^no_sync$|sync_?bn|gather_map|gathered")
+_OF_NO_GRADIENTS = re.compile(
+    r"_object|batch_?norm|(?:^|_)no_(?:\w+_)?sync|requires_gradient_sync|sync_?bn|gather_map|gathered"
+)
 _OF_GRADIENTS = re.compile(r"^grads?$|(?<!\bno)(?<!zero)(?<!enable)(?<!requires)_grads?$|gradients?$")
 _OF_PARAMETERS = re.compile(r"^(?:named_)?parameters$|param_groups$")
 _OF_WEIGHTS = re.compile(
@@ -64,8 +66,17 @@ def exchanges_gradients(
         unused = {path: set[int]() for path in unused}  # a caller that is in no file that was read uses it
     if any(line not in unused[path] for path, line in named):
         return True  # most scripts: their calls need not be looked at
+    return _reduces(it, own, unused)
+
+
+def reduces_gradients(it: Interpreter) -> bool:
+    """Whether a script itself may put gradients or weights together, whatever else exchanges them."""
+    return _reduces(it, set(_own_names(it)), find_unused_lines(it))
+
+
+def _reduces(it: Interpreter, own: set[str], unused: Mapping[str, set[int]]) -> bool:
     reducers = _reducers(it, own)
-    return any(_calls_exchange(it, source, reducers, unused[source.path]) for source in files)
+    return any(_calls_exchange(it, source, reducers, unused[source.path]) for source in it.sources.files())
 
 
 def _calls_exchange(it: Interpreter, source: Source, reducers: set[str], unused: set[int]) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from preflight import regex as re
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
+from preflight.script.rules.gradient_exchange import reduces_gradients
 from preflight.script.rules.graph_syntax import BACKWARDS, LOOPS
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.rules.unsynced_steps import find_unsynced_steps
@@ -13,6 +14,7 @@ from preflight.script.syntax_trees import ByKind, unparse
 
 _SWITCHES = re.compile("no_sync|no_backward_sync|require_backward_grad_sync|requires_gradient_sync")
 _SWITCH = "require_backward_grad_sync"
+_UNSYNCED = "gradients are not exchanged in the turns that are stepped: those of the ranks stay apart"
 _OWN_WRAPPER = re.compile(rf"\bself\.{_SWITCH}\b")  # which may read it in backward()
 
 
@@ -23,7 +25,7 @@ def exchange_decided_after_the_forward(it: Interpreter, event: ScriptEvent) -> I
     DistributedDataParallel looks at require_backward_grad_sync in forward(). Set between forward and
     backward(), it holds for the next turn: the first of the accumulated batches is exchanged, the gradients
     of the others stay apart, and the ranks train apart without an error. So do they where no_sync() is around
-    the very turns whose gradients the optimizer steps.
+    the very turns whose gradients the optimizer steps, unless the script puts them together itself.
     Source: torch/nn/parallel/distributed.py, no_sync and _pre_forward; reproduced on two gloo ranks with
     torch 2.13.
     """
@@ -34,13 +36,19 @@ def exchange_decided_after_the_forward(it: Interpreter, event: ScriptEvent) -> I
             said = f"`{owner}` reads this in its forward, which has come before: the ranks train apart"
             fix = f"move it before `{unparse(forward)}`"
             yield RuleHit(it.place(node), said, fix, Level.WARNING, (it.place(forward),))
-    for source in it.sources.files() if it.sources.mention(_SWITCHES) else ():
-        for sync, step in it.sources.parser.find_by_kind(find_unsynced_steps, source.tree):
-            message = (
-                "gradients are not exchanged in the turns that are stepped: those of the ranks stay apart"
-            )
-            fix = "keep them apart in all other turns"
-            yield RuleHit(source.place(sync), message, fix, Level.WARNING, (source.place(step),))
+    found = [
+        RuleHit(
+            source.place(sync),
+            _UNSYNCED,
+            "keep them apart in all other turns",
+            Level.WARNING,
+            (source.place(step),),
+        )
+        for source in (it.sources.files() if it.sources.mention(_SWITCHES) else ())
+        for sync, step in it.sources.parser.find_by_kind(find_unsynced_steps, source.tree)
+    ]
+    if found and not reduces_gradients(it):
+        yield from found
 
 
 def _late(kinds: ByKind) -> list[tuple[str, ast.Assign, ast.Call, int]]:
