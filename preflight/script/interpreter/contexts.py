@@ -47,6 +47,7 @@ def _is_file_lock(it: Interpreter, called: ast.expr) -> bool:
 NO_SYNC = "no_sync"  # of DDP, which keeps gradients of ranks apart; with its model, the kind of block
 SUPPRESS = "contextlib.suppress"
 GATHERED = "GatheredParameters"  # of DeepSpeed: each rank holds whole weights
+_GATHERS = (f".{GATHERED}", ".unwrap_model_for_generation", ".summon_full_params")
 LOCKED = "file lock"  # of what one rank of a host does at a time
 STACK = "exit stack"  # the kind of a contextlib.ExitStack: what enters it stays open to the end of its block
 _OF_RANK_0 = re.compile(r"rank_?(?:zero|0)|main_process|master|is_main|first_rank|main_only", re.IGNORECASE)
@@ -80,7 +81,7 @@ def find_context_kind(value: Value) -> str:
     name = value.name if isinstance(value, ExternalName) else ""
     if name.endswith((".no_grad", ".inference_mode")):
         return "no_grad"
-    return SUPPRESS if name == SUPPRESS else GATHERED if name.endswith(f".{GATHERED}") else ""
+    return SUPPRESS if name == SUPPRESS else GATHERED if name.endswith(_GATHERS) else ""
 
 
 def note_autocast(it: Interpreter, value: Value) -> None:

@@ -1,13 +1,12 @@
 """Engines of DeepSpeed and PyTorch-Ignite, and Horovod, whose optimizer exchanges the gradients."""
 
 from preflight.script.interpreter.calls import call_value, taint_arguments
-from preflight.script.interpreter.config_files import load_config
-from preflight.script.interpreter.contexts import GATHERED
 from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import CallModel, ConstructorModel, Interpreter, MethodModel
-from preflight.script.libraries.collectives import emit_collective, model_call, model_method
+from preflight.script.libraries.collectives import model_call, model_method
 from preflight.script.libraries.devices import note_placed
-from preflight.script.values import Const, Device, Dtype, Element, Map, RankValue, Ref, Seq, Value
+from preflight.script.libraries.weight_shards import PLUGINS, is_of_parts, note_use
+from preflight.script.values import Const, Device, Dtype, Element, RankValue, Ref, Seq, Value
 from preflight.script.values.constants import FALSE, NONE, TRUE, UNKNOWN
 from preflight.script.values.heap import HeapObject
 from preflight.script.values.operations import as_text, list_values
@@ -26,23 +25,19 @@ def _make_engine(it: Interpreter, call: Call) -> Value:
     it.state.device_set = True
     taint_arguments(it, call)
     ranks = dict.fromkeys(("local_rank", "global_rank"), RankValue())
+    parts = Const(is_of_parts(it, given))
+    for item in list_values(model):
+        if isinstance(item, Ref) and it.kind(item) == "model":
+            it.change(item.id, parts=parts)
     engine = HeapObject(
         "engine", call.place, {"module": model, "device": Device("cuda", of_rank=True), **ranks}
-    ).with_changes(parts=Const(_is_of_parts(it, given)))
+    ).with_changes(parts=parts)
     return Seq((it.allocate(engine), UNKNOWN, UNKNOWN, UNKNOWN))
-
-
-def _is_of_parts(it: Interpreter, given: Value) -> bool:
-    """Whether a config is that of ZeRO-3, where each rank holds a part of every weight."""
-    config = given if isinstance(given, Map) else load_config(it, given)
-    zero = config.get("zero_optimization") if isinstance(config, Map) else None
-    return isinstance(zero, Map) and zero.get("stage") == Const(3)
 
 
 def _forward(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """engine(batch): under ZeRO-3 all ranks gather the weights of each layer."""
-    if it.attr(owner, "parts") == TRUE and GATHERED not in it.contexts:
-        emit_collective(it, call, "forward")
+    note_use(it, owner, call, "forward")
     return UNKNOWN
 
 
@@ -130,6 +125,7 @@ def _auto_model(it: Interpreter, call: Call) -> Value:
 
 
 CALLS: dict[str, CallModel] = {
+    **PLUGINS,
     "deepspeed.initialize": _make_engine,
     "horovod.torch.init": _init,
     "horovod.torch.DistributedOptimizer": _optimizer,

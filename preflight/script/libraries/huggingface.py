@@ -5,11 +5,11 @@ from preflight.script.interpreter.events import Call
 from preflight.script.interpreter.interpreter import CallModel, ConstructorModel, Interpreter, MethodModel
 from preflight.script.libraries import callbacks, hf_arguments
 from preflight.script.libraries.casts import cast
-from preflight.script.libraries.collectives import emit_collective
 from preflight.script.libraries.environment import resolve_precision
 from preflight.script.libraries.models import attach_adapters, make_model, parse_dtype
 from preflight.script.libraries.optimizer_steps import unscale_gradients
 from preflight.script.libraries.services import fits_float16, init_trackers, is_in_float32, load_from_hub
+from preflight.script.libraries.weight_shards import save_model, shards_by_arguments, shards_by_plugins
 from preflight.script.library_names import MODEL_MAKERS, is_model_class, root_and_last
 from preflight.script.syntax_trees import unparse
 from preflight.script.values import Const, Dtype, Element, Map, RankValue, Ref, Seq, Value
@@ -37,6 +37,7 @@ def _accelerator(it: Interpreter, ref: Ref, _name: str, call: Call) -> None:
         cpu=call.get("cpu") or FALSE,
         requested_at=Dtype("at", call.get_place("mixed_precision")),
         open=Const(call.open),
+        parts=Const(shards and shards_by_plugins(it, call)),
         steps_once=Const(_steps_once(call)),
         log_with=call.get("log_with") or NONE,
     )
@@ -68,7 +69,7 @@ def prepare_objects(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
         if isinstance(item, Ref) and isinstance(owner, Ref):
             it.change(item.id, accelerator=owner)
             if it.kind(item) == "model":
-                it.change(item.id, prepared=TRUE)
+                it.change(item.id, prepared=TRUE, parts=it.attr(owner, "parts"))
                 it.emit(call.event("prepare", item.id, accelerator=owner))
     it.emit(call.event("prepared", get_id(owner)))
     return call.args[0] if len(call.args) == 1 else Seq(call.args, call.open)
@@ -313,6 +314,9 @@ def _train(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     if isinstance(owner, Ref):
         callbacks.run_start_callbacks(it, owner, call)
         it.emit(call.event("train", owner.id))
+        for model in list_values(it.attr(owner, "model")):
+            if isinstance(model, Ref) and shards_by_arguments(it, it.attr(owner, "args")):
+                it.change(model.id, parts=TRUE)
         it.change(owner.id, trained=TRUE)
         callbacks.run_step_callbacks(it, owner, call)
         # What runs before it, and hooks of it, may be of its rank 0 alone.
@@ -363,15 +367,8 @@ _HARMLESS = (
 _PREPARED = ("", "_model", "_optimizer", "_scheduler", "_data_loader")
 
 
-def _save_model(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
-    """trainer.save_model(): under DeepSpeed and FSDP all ranks gather the weights in it."""
-    if any(hf_arguments.is_surely_sharded(it, item) for item in list_values(it.attr(get_id(owner), "args"))):
-        emit_collective(it, call, "save_model")
-    return NONE
-
-
 METHODS: dict[tuple[str, str], MethodModel] = {
-    ("trainer", "save_model"): _save_model,
+    ("trainer", "save_model"): save_model,
     ("accelerator", "unscale_gradients"): unscale_gradients,
     **dict.fromkeys((("accelerator", f"prepare{of}") for of in _PREPARED), prepare_objects),
     ("accelerator", "init_trackers"): init_trackers,

@@ -22,6 +22,7 @@ from preflight.script.interpreter.written_files import note_weights
 from preflight.script.libraries.casts import EACH, OWN_DTYPE, cast, get_modules, list_parts, set_trained_dtype
 from preflight.script.libraries.collectives import note_forward, note_state_dict
 from preflight.script.libraries.optimizer_steps import note_limit
+from preflight.script.libraries.weight_shards import note_use
 from preflight.script.library_names import TORCH_DTYPES
 from preflight.script.values import Const, Device, Dtype, Element, Func, Map, RankValue, Ref, Unknown, Value
 from preflight.script.values.constants import FALSE, NONE, TRUE, UNKNOWN
@@ -280,6 +281,7 @@ def _add_adapter(it: Interpreter, _owner: Ref | Element, model: int, call: Call)
 def _call(it: Interpreter, owner: Ref | Element, _model: int, call: Call) -> None:
     """Call a model; a Sequential calls its modules."""
     note_forward(it, owner, call)
+    note_use(it, owner, call, "forward")
     if it.loop_depth and getattr(it.function and it.function.node, "name", "") != "forward":  # of no layer
         it.emit(call.event("forward", get_id(owner)))
     for part in get_modules(it.thing(owner)):
@@ -297,6 +299,7 @@ _EFFECTS: dict[str, tuple[_Effect, Value | None]] = {
     "gradient_checkpointing_disable": (lambda it, _, at, __: it.change(at, checkpointing_at=NONE), NONE),
     "parallelize": (_spread, NONE),
     "resize_token_embeddings": (lambda it, _, model, call: it.emit(call.event("resized", model)), UNKNOWN),
+    "generate": (lambda it, owner, _, call: note_use(it, owner, call, "generate"), UNKNOWN),
     "enable_input_require_grads": (lambda it, _, model, __: it.change(model, inputs_require_grad=TRUE), NONE),
 }
 """What a method does, and returns; None: its model."""

@@ -111,13 +111,13 @@ def rank_0_alone_in_a_collective(it: Interpreter, event: ScriptEvent) -> Iterato
     """A barrier, broadcast, reduction or the like is reached by rank 0 only.
 
     The others never come: rank 0 waits until the time-out of the process group (10 to 30 minutes), or meets
-    them in another operation. So do state_dict() and forward of an FSDP model, accelerator.gather(),
-    trainer.evaluate(), Lightning's log(sync_dist=True), compute() of torchmetrics, DeepSpeed's
-    engine.save_checkpoint() and a step of a model that DDP wraps, which all ranks must call. So is forward()
-    of a model in DDP with batch normalization, or with positions in buffers as those of transformers, in
-    eval() too: DDP broadcasts its buffers. A branch of the other ranks that takes part in one is taken for
-    the counterpart: of those of its own function, or, where that has none, of all. Where rank 0 takes part in
-    none, they wait for it.
+    them in another operation. So do state_dict() and forward of an FSDP model, generate() and
+    Trainer.save_model() under ZeRO-3, accelerator.gather(), trainer.evaluate(), Lightning's
+    log(sync_dist=True), compute() of torchmetrics, DeepSpeed's engine.save_checkpoint() and a step of a model
+    that DDP wraps, which all ranks must call. So is forward() of a model in DDP with batch normalization, or
+    with positions in buffers as those of transformers, in eval() too: DDP broadcasts its buffers. A branch of
+    the other ranks that takes part in one is taken for the counterpart: of those of its own function, or,
+    where that has none, of all. Where rank 0 takes part in none, they wait for it.
     So do they where it alone leaves a loop early, as by a decision to stop that it keeps to itself, and where
     each rank leaves one, or a turn of it, by what its own batch or part of the data gave, by its clock, or
     for lack of memory, or comes to a collective so; and the owner of a file lock waits for
