@@ -35,6 +35,10 @@ from preflight.script.values.constants import OF_RANK, UNKNOWN
 from preflight.script.values.heap import MODEL_FACTS, HeapObject, rename_attribute
 from preflight.script.values.operations import MAX_ALTERNATIVES, as_text, is_by_rank
 
+_STAY = frozenset(
+    {"mean", "sum", "detach", "clone", "float", "long", "double", "unsqueeze", "reshape", "view"}
+)
+"""Methods that give a tensor where theirs is."""
 _PROPERTIES = frozenset({ExternalName("builtins.property"), ExternalName("functools.cached_property")})
 
 
@@ -217,6 +221,9 @@ _ATTRIBUTES: dict[type[Any], Callable[[Interpreter, Any, str, ast.AST], Value]] 
     Element: lambda it, owner, name, _node: it.library.attribute(it, owner, name),
     Method: _method_attribute,
     **dict.fromkeys((Map, Seq, Const, Dtype, Device), _plain_method),
-    **dict.fromkeys((Unknown, RankValue), lambda _it, owner, *_: OF_RANK if is_by_rank(owner) else UNKNOWN),
+    Unknown: lambda _it, owner, name, _node: (
+        owner if owner.on and name in _STAY else OF_RANK if owner.by_rank else UNKNOWN
+    ),
+    RankValue: lambda _it, owner, *_: OF_RANK if is_by_rank(owner) else UNKNOWN,
 }
 """By the kind of owner: one that is not known has attributes that are not known."""

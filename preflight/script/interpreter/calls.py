@@ -107,7 +107,9 @@ def _invoke_other(it: Interpreter, func: Value, seen: "Call") -> Value:
         it.state.scaled = False
     elif name == "full_tensor" and not seen.args:
         it.emit(seen.event("collective", None, name))  # of a DTensor
-    elif name in ("to", "cuda") and isinstance(func, Unknown):
+    elif isinstance(func, Unknown) and func.on:
+        return func  # a method of a tensor, which gives one where it is
+    elif name in ("to", "cuda", "cpu") and isinstance(func, Unknown):
         return it.library.move_unknown(it, seen)
     elif name == "set_device":
         it.emit(seen.event("set device", device=UNKNOWN))

@@ -313,8 +313,9 @@ class LibraryModel:
 
     def move_unknown(self, it: Interpreter, call: Call) -> Value:
         """Send the rules the event of something unknown that is put on a GPU; return a tensor on it."""
-        cuda = getattr(call.node.func, "attr", "") == "cuda"
-        here: tuple[Value, ...] = (Device("cuda"),) if cuda and not call.args else ()
+        name = getattr(call.node.func, "attr", "")
+        cuda = name == "cuda"
+        here: tuple[Value, ...] = (Device(name),) if name in ("cuda", "cpu") and not call.args else ()
         for argument in (*here, *call.args, *call.kwargs.values()):
             for item in list_values(argument):
                 device = models.as_device(item) if cuda or as_text(item) or type(item) is RankValue else item

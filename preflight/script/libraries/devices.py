@@ -107,6 +107,13 @@ def _tensor(it: Interpreter, call: Call) -> Value:
     return UNKNOWN if copies and not _is_of_numbers(it, call) else ON_CPU
 
 
+def _joined(_it: Interpreter, call: Call) -> Value:
+    """torch.stack([a, b]): on the CPU where all of them are."""
+    given = call.get("tensors", 0)
+    items = given.items if isinstance(given, Seq) else ()
+    return ON_CPU if items and all(item is ON_CPU for item in items) else UNKNOWN
+
+
 def _is_of_numbers(it: Interpreter, call: Call) -> bool:
     """Whether torch.tensor(x) gets numbers: a list, a constant, a sum of what item() gave."""
     node = call.node.args[0] if call.node.args else None
@@ -186,4 +193,5 @@ CALLS: dict[str, CallModel] = {
     "torch.cuda.mem_get_info": _cuda_work,
     "torch.load": _load,
     **{f"torch.{name}": _tensor for name in _TENSOR_MAKERS.split()},
+    **dict.fromkeys(("torch.stack", "torch.cat"), _joined),
 }

@@ -137,8 +137,9 @@ def _own(it: Interpreter, model: Ref, trainer: Ref) -> None:
 def _fit(it: Interpreter, owner: Ref | Element, call: Call) -> Value:
     """trainer.fit(model): the hooks in their order, and a step of each optimizer before and after them."""
     for model in list_values(call.get("model", 0) or UNKNOWN):
-        if isinstance(model, Ref) and isinstance(owner, Ref) and it.kind(model) == "model":
-            _fit_one(it, owner, model, call)
+        known = isinstance(model, Ref) and it.kind(model) == "model"
+        if isinstance(owner, Ref) and (known or it.attr(owner, "callbacks") != NONE):
+            _fit_one(it, owner, model if known else UNKNOWN, call)
     return NONE
 
 
@@ -160,12 +161,13 @@ def _is_of_one(it: Interpreter, devices: Value) -> bool:
     )
 
 
-def _fit_one(it: Interpreter, trainer: Ref, model: Ref, call: Call) -> None:
+def _fit_one(it: Interpreter, trainer: Ref, model: Value, call: Call) -> None:
     seen = Call(call.node, call.place, (), {}, {}, open=True)
     it.state.device_set = True
     _group(it, trainer)
-    it.change(model.id, trainer=trainer)
-    it.emit(call.event("fit", model.id, trainer=trainer))
+    if isinstance(model, Ref):
+        it.change(model.id, trainer=trainer)
+        it.emit(call.event("fit", model.id, trainer=trainer))
     callbacks = make_instances(it, it.attr(trainer, "callbacks"), seen)
 
     data = (call.get("train_dataloaders", 1) or NONE, call.get("datamodule", 3) or NONE)
@@ -182,7 +184,8 @@ def _fit_one(it: Interpreter, trainer: Ref, model: Ref, call: Call) -> None:
     hooks(("prepare_data",))
     it.contexts.remove(RANK_0)
     hooks(_BEFORE)
-    _own(it, model, trainer)
+    if isinstance(model, Ref):
+        _own(it, model, trainer)
     optimizers = list(_optimizers(call_methods(it, model, ("configure_optimizers",), seen)))
     for optimizer in optimizers:
         it.change(optimizer.id, accelerator=trainer)

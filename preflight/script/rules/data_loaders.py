@@ -14,6 +14,7 @@ from preflight.script.interpreter.events import Call, Draw, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.rank_values import PARTED, SEEDED
 from preflight.script.libraries.data_loaders import OF_PARTS, ONE_EPOCH, is_divided
+from preflight.script.rules.archives import find_archives_of_all
 from preflight.script.rules.certainty import apply_doubts
 from preflight.script.rules.method_calls import has_unknown_call, list_owners, note_call
 from preflight.script.rules.own_names import call_at, describe_division, find_call_words, get_assigned_name
@@ -45,7 +46,7 @@ _OF_STEPS = re.compile(r"(?:num_samples=|WeightedRandomSampler\([^,]+,)[^,]*(?:b
 _LIGHTNING_FIX = "remove use_distributed_sampler=False, or give each DataLoader a DistributedSampler"
 
 
-@rule("R401", *_STEPS, "own data", "sampler")
+@rule("R401", *_STEPS, "own data", "sampler", "end")
 def all_data_on_every_rank(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """A model is trained by several ranks, and its DataLoader gives each of them all of the data.
 
@@ -57,6 +58,9 @@ def all_data_on_every_rank(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
     Source: torch.utils.data's documentation of DistributedSampler; the DDP tutorial of pytorch.org.
     """
     if it.target.processes == 1:
+        return
+    if event.name == "end":
+        yield from find_archives_of_all(it)
         return
     if event.name == "sampler":
         yield from _one_part(it, event)

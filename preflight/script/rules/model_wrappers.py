@@ -13,6 +13,7 @@ from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.libraries.casts import list_parts
 from preflight.script.libraries.collectives import AROUND, OWNED, UNSYNCED
 from preflight.script.libraries.pytorch import list_trained_models
+from preflight.script.rules.inner_models import find_unwrapped
 from preflight.script.rules.own_measures import get_last_name
 from preflight.script.rules.rank_rates import find_unlike_rates
 from preflight.script.rules.registry import Level, RuleHit, rule
@@ -36,12 +37,12 @@ def ranks_that_train_apart(it: Interpreter, event: ScriptEvent) -> Iterator[Rule
     forward(). Nor are those of a second model that is in no wrapper, nor where no_sync() is around every
     step, nor those of parameters that were frozen when they were wrapped: they have no hooks. Where rank 0
     alone steps the scheduler, or each rank gives ReduceLROnPlateau what it measured of its own part of the
-    data, the ranks train apart too.
+    data, or a loop gives the wrapper's name to the model inside, the ranks train apart too.
     Source: torch.nn.parallel.DistributedDataParallel's documentation; reproduced on two gloo ranks.
     """
     if it.target.processes == 1 or UNCALLED in it.contexts:
         return
-    yield from _trained_late(it, event)
+    yield from (*_trained_late(it, event), *find_unwrapped(it, event))
     if event.name in ("schedule", "end"):
         yield from find_unlike_rates(it, event)
     elif event.name == "process group":

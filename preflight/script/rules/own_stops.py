@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import BY_RANK, OTHER_RANKS, RANK_0
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
@@ -10,6 +11,7 @@ from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.values import RankValue
 from preflight.script.values.constants import FALSE, NONE
 
+_AGREED = re.compile(r"should_\w+ *=[^\n]*(?:reduce|broadcast|gather)")
 _FIX = "set it on every rank: broadcast what one decides, or decide by what all ranks have"
 
 
@@ -23,7 +25,7 @@ def end_of_the_training_on_one_rank(it: Interpreter, event: ScriptEvent) -> Iter
     clock, of which one may be past the limit a step before the others.
     Source: transformers/trainer.py, the loop over batches; lightning/pytorch/loops/fit_loop.py, done.
     """
-    if it.target.processes == 1:
+    if it.target.processes == 1 or it.sources.mention(_AGREED):
         return
     value = event.values["value"]
     parted = {RANK_0, OTHER_RANKS} & set(it.contexts)

@@ -85,7 +85,11 @@ def _keys(kinds: ByKind) -> tuple[dict[str, tuple[ast.expr, str]], set[str], dic
         if get_last_name(node) in ("get", "pop") and node.args and isinstance(node.args[0], ast.Constant)
     }
     loads = {unparse(node.func): node for node in calls if get_last_name(node) == "load_state_dict"}
-    return saved, read, loads
+    taken = [part for node in loads.values() for part in node.args if isinstance(part, ast.Subscript)]
+    whole = {getattr(part.value, "id", "") for part in taken}
+    given = (part for node in calls if get_last_name(node) not in ("print", "len") for part in node.args)
+    handed = any(isinstance(part, ast.Name) and part.id in whole for part in given)  # what reads the rest
+    return saved, read, {} if handed else loads
 
 
 def _starts(kinds: ByKind) -> list[tuple[ast.Assign, str]]:

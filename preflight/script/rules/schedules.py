@@ -26,7 +26,9 @@ _COUNTS_ALL = re.compile(
 )
 """What allows one rank alone, counts what all ranks have done, or steps in DeepSpeed's engine."""
 _FLAT = re.compile(r"(?i)^constant|^lambda \w+: [\d.]+$")
-_ENDS_BY = r"[<>]=? *(?:{0})\b|== *(?:{0})\b|\b(?:{0}) *[<>]|range\((?:[^()\n]*, *)?(?:{0})\b"
+_ENDS_BY = (
+    r"[<>]=? *(?:{0})\b|== *(?:{0})\b|\b(?:{0}) *[<>]|range\((?:[^()\n]*, *)?(?:[\w.\[\"']+[.\"'])?(?:{0})\b"
+)
 _OF_EPOCHS = re.compile(r"\s*for \w*epoch\w* in [^:]*range\(")
 
 

@@ -12,12 +12,11 @@ from preflight.script.libraries.casts import list_parts
 from preflight.script.pattern_words import is_found
 from preflight.script.rules.attribute_tensors import list_tensors_left
 from preflight.script.rules.graph_syntax import find_names, is_of_data
-from preflight.script.rules.own_measures import list_stores
 from preflight.script.rules.own_names import get_assigned_name
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.syntax_trees import ByKind, unparse
 from preflight.script.values import Class, Dtype, ExternalName, Ref
-from preflight.script.values.constants import FALSE, NONE, ON_CPU, ON_GPU, TRUE
+from preflight.script.values.constants import FALSE, NONE, ON_CPU, ON_GPU, TRUE, UNKNOWN
 from preflight.script.values.heap import HeapObject
 from preflight.script.values.operations import as_text, is_by_rank
 
@@ -58,6 +57,7 @@ def on_unlike_devices(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     NCCL moves memory of GPUs only: "No backend type associated with device type cpu". A model stops with
     "Expected all tensors to be on the same device", and DistributedDataParallel(model, device_ids=[...]) of a
     model on the CPU with "device_ids and output_device arguments only work with single-device GPU modules".
+    Lightning's log(sync_dist=True) sends a tensor from where it is.
     A module that is moved takes its parameters and buffers along, and no tensor that is a plain attribute.
     Source: torch.distributed's table of backends; torch's documentation of Tensor.to.
     """
@@ -78,22 +78,35 @@ def on_unlike_devices(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     elif call is None or it.target.capability is None:
         return
     elif event.name == "collective":
-        position = 0 if event.what in _FIRST else 1
-        sent = call.get("tensor", position)
-        if sent is not ON_CPU and not _is_taken_off(it, call, position):
-            return
-        if call.get("group", 3 if event.what == "reduce" else 2) not in (None, NONE):
-            return
-        func = it.evaluate(call.node.func)
-        of_torch = isinstance(func, ExternalName) and func.name.startswith("torch.distributed.")
-        backends = {key.name for key in it.notes if isinstance(key, _Backend)}
-        if of_torch and backends == {"nccl"} and not _asks_device(it) and not it.sources.mention(_ELSEWHERE):
-            message = "this tensor is on the CPU, and NCCL moves memory of GPUs only"
-            yield RuleHit(
-                event.place, message, 'make it with device="cuda", or on the rank\'s device', Level.ERROR
-            )
+        yield from _sent_from_cpu(it, event, call)
     else:
         yield from _of_a_model(it, event)
+
+
+def _sent_from_cpu(it: Interpreter, event: ScriptEvent, call: Call) -> Iterator[RuleHit]:
+    """Yield where a collective of torch gets a tensor on the CPU, or Lightning's log(..., sync_dist=True)."""
+    logged, position = event.what == "log", 0 if event.what in _FIRST else 1
+    sent = call.get("value" if logged else "tensor", position)
+    if "object" in event.what or sent is not ON_CPU or it.sources.mention(_ELSEWHERE):
+        return
+    if call.get("group", 3 if event.what == "reduce" else 2) not in (None, NONE):
+        return
+    func = it.evaluate(call.node.func)
+    of_torch = isinstance(func, ExternalName) and func.name.startswith("torch.distributed.")
+    backends = {key.name for key in it.notes if isinstance(key, _Backend)}
+    if of_torch and backends == {"nccl"} and not _asks_device(it):
+        message = "this tensor is on the CPU, and NCCL moves memory of GPUs only"
+        fix = 'make it with device="cuda", or on the rank\'s device'
+        yield RuleHit(event.place, message, fix, Level.ERROR)
+    elif logged and it.state.grouped and not it.sources.mention(_OTHER_BACKEND):
+        owner = it.evaluate(call.node.func.value) if isinstance(call.node.func, ast.Attribute) else UNKNOWN
+        if it.attr(it.attr(owner, "trainer"), "cpu") != TRUE:
+            message = "this value is on the CPU, and sync_dist=True sends it through NCCL"
+            fix = "log it before .cpu(), or value.to(self.device)"
+            yield RuleHit(event.place, message, fix, Level.WARNING)
+
+
+_OTHER_BACKEND = re.compile("gloo|process_group_backend")
 
 
 def _wrapped_on_cpu(it: Interpreter) -> Iterator[RuleHit]:
@@ -139,25 +152,6 @@ _ASKS_DEVICE = re.compile(r"(?i)cpu|cuda|gloo|nccl|backend|device|gpu")
 def _asks_device(it: Interpreter) -> bool:
     """Whether a condition around the current point may hold where tensors are on the CPU alone."""
     return any(_ASKS_DEVICE.search(unparse(test)) for test in it.tests)
-
-
-def _is_taken_off(it: Interpreter, call: Call, position: int) -> bool:
-    """Whether what a collective gets is what `.cpu()` gives: in its argument, or by its one name."""
-    given = {word.arg: word.value for word in call.node.keywords}
-    sent = call.node.args[position] if len(call.node.args) > position else given.get("tensor")
-    if isinstance(sent, ast.Name):
-        made = it.sources.parser.find(list_stores, it.scope).get(sent.id, [])
-        stored = [
-            node for node in it.list_nodes(ast.Name) if node.id == sent.id and type(node.ctx) is ast.Store
-        ]
-        sent = made[0][0] if len(made) == len(stored) == 1 else None
-    func = sent.func if isinstance(sent, ast.Call) else None
-    if not isinstance(sent, ast.Call) or not isinstance(func, ast.Attribute):
-        return False
-    return (func.attr == "cpu" and not sent.args) or (func.attr == "to" and _CPU in map(unparse, sent.args))
-
-
-_CPU = "'cpu'"
 
 
 def _of_a_model(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
