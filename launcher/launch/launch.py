@@ -13,7 +13,6 @@ from launcher.follow.phases import Phase
 from launcher.host_checks.preflight import preflight
 from launcher.host_checks.result import PreflightResult
 from launcher.launch.request import LaunchRequest
-from launcher.launch.signals import raise_stop_signals
 from launcher.planning.main_address_and_port import choose_main_address, list_taken_ports
 from launcher.planning.plan import Plan
 from launcher.planning.planner import build_plan
@@ -161,10 +160,9 @@ def _prepare_start() -> None:
 
 @contextmanager
 def say_unstarted(screen: Screen) -> Iterator[None]:
-    """Say that no run was started where Ctrl-C or SIGTERM ends what comes before one."""
+    """Say that no run was started where a signal ends what comes before one."""
     try:
-        with raise_stop_signals():
-            yield
+        yield
     except KeyboardInterrupt:
         screen.notify("no run was started")
         raise
