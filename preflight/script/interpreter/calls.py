@@ -176,6 +176,7 @@ def read_arguments(it: Interpreter, node: ast.Call, *, passes: bool = False) -> 
     kwargs: dict[str, Value] = {}
     places: dict[str, CodeLocation] = {}
     maybe: frozenset[str] = frozenset()
+    among: tuple[Value, ...] = ()
     is_open = False
     for part in node.args:
         if type(part) is not ast.Starred:
@@ -188,6 +189,7 @@ def read_arguments(it: Interpreter, node: ast.Call, *, passes: bool = False) -> 
             args += inner.items
         elif it.target.args is not None or not _is_argv(part.value):
             is_open = True  # the script's own arguments are not known: its defaults count
+            among += inner.items if isinstance(inner, Seq) else ()
     for keyword in node.keywords:
         if passes:
             it.passed_value = keyword.value
@@ -199,7 +201,7 @@ def read_arguments(it: Interpreter, node: ast.Call, *, passes: bool = False) -> 
         is_open = _spread(kwargs, places, value, it.place(keyword)) or is_open
         maps = [set(dict(item.items)) for item in list_values(value) if isinstance(item, Map)]
         maybe |= {str(name) for names in maps for name in names if any(name not in other for other in maps)}
-    return Call(node, it.place(node), tuple(args), kwargs, places, is_open, maybe)
+    return Call(node, it.place(node), tuple(args), kwargs, places, is_open, maybe, among)
 
 
 def _is_argv(node: ast.expr) -> bool:

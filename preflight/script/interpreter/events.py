@@ -32,6 +32,7 @@ class Call:
     places: Mapping[str, CodeLocation]  # of keyword arguments
     open: bool  # more arguments are possible than are known
     maybe: frozenset[str] = frozenset()  # keywords that are given on some paths only
+    among: tuple[Value, ...] = ()  # of `*items` of unknown length, what items may be
 
     def get(self, name: str, position: int | None = None) -> Value | None:
         """Return an argument by keyword or position, None when it is not given."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from preflight import regex as re
 from preflight.script.interpreter.branch_conditions import ONE_RANK, WITHOUT, is_of_ranks, may_matter
+from preflight.script.interpreter.events import RESUMES
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.source import list_names
 from preflight.script.syntax_trees import walk
@@ -39,8 +40,6 @@ def note_closed(it: Interpreter, test: ast.expr, branch: Sequence[ast.stmt | ast
     of_branch = branch[0].__dict__
     if _MATTERS not in of_branch:
         of_branch[_MATTERS] = may_matter(it.source.lines[branch[0].lineno - 1 : branch[-1].end_lineno])
-    if not of_branch[_MATTERS]:
-        return
     asked: dict[str, None] = {}
     for node in walk(test):
         value = it.lookup(node.id) if isinstance(node, ast.Name) and it.options.places else None
@@ -48,7 +47,10 @@ def note_closed(it: Interpreter, test: ast.expr, branch: Sequence[ast.stmt | ast
             asked[node.attr] = None
         elif isinstance(value, Const) and value.place in it.options.places:
             asked[it.options.places[value.place].lstrip("-").replace("-", "_")] = None
-    it.options.closed |= asked
+    if of_branch[_MATTERS]:
+        it.options.closed |= asked
+    else:  # `start = state.read(model) if args.resume else 0` names nothing that matters, and does
+        it.options.closed |= {name: None for name in asked if RESUMES.search(name)}
 
 
 def note_values(it: Interpreter, node: ast.If, *, known: bool) -> None:

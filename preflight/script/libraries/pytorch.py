@@ -240,7 +240,7 @@ def _listed(name: str, call: Call) -> dict[str, Value]:
     first = call.args[0] if call.args else NONE
     given: dict[str, Value] = {}
     if name == "torch.nn.Sequential":
-        given = {str(number): item for number, item in enumerate(call.args)}
+        given = {str(number): item for number, item in enumerate((*call.args, *call.among))}
     elif name == "torch.nn.ModuleList" and isinstance(first, Seq):
         given = {str(number): item for number, item in enumerate(first.items)}
     elif name == "torch.nn.ModuleDict" and isinstance(first, Map):

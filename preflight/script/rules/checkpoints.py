@@ -223,7 +223,8 @@ def read_onto_the_gpu_of_before(it: Interpreter, event: ScriptEvent) -> Iterator
     elif event.name != "end":
         write = event.call.node if event.call is not None else None
         at = event.values.get("path")
-        file = _name_file(it, write.args[1], at) if write is not None and len(write.args) > 1 else ""
+        named = write is not None and len(write.args) > 1 and not _is_renamed(it, write.args[1])
+        file = _name_file(it, write.args[1], at) if write is not None and named else ""
         for key in _list_kept(it, write) if write is not None else ():
             it.note((_STATES, key, file), event.place)
     elif it.notes.get(_GROUP) and it.target.processes != 1:
@@ -244,6 +245,15 @@ def _list_read_back(it: Interpreter) -> dict[CodeLocation, CodeLocation]:
     ]
     places = {at: it.notes[state][0] for read, state in alike for at in it.notes[read]}
     return {} if places and it.sources.mention(_SEES_ONE_GPU) else places
+
+
+def _is_renamed(it: Interpreter, path: ast.expr) -> bool:
+    """Whether the function that writes a file gives it another name then, as it does to replace one whole."""
+    moves = (call for call in it.list_nodes(ast.Call) if get_last_name(call) in _RENAMES_FILES)
+    return any(unparse(path) in unparse(call) for call in moves)
+
+
+_RENAMES_FILES = frozenset({"replace", "rename", "renames", "move"})
 
 
 def _name_file(it: Interpreter, path: ast.expr, value: Value | None = None) -> str:
