@@ -10,7 +10,7 @@ from launcher.deep.best_values import BestValues
 from launcher.errors import GpulaunchError
 from launcher.follow.outcome import Outcome
 from launcher.host_checks.result import PreflightResult
-from launcher.launch.launch import CheckedLaunch, launch_and_follow, preflight_hosts
+from launcher.launch.launch import CheckedLaunch, launch_and_follow, note_clean_end, preflight_hosts
 from launcher.launch.request import LaunchRequest
 from launcher.planning.plan import ScriptFile
 from launcher.remote.program_source import read_program_source
@@ -47,6 +47,7 @@ def measure_hosts(
     if prepared.checked is None:
         return judge_run(DeepRun((), prepared.left_out), launch)
     outcome = launch_and_follow(prepared.checked, screen)
+    note_clean_end(outcome)
     run = build_run(outcome, prepared.left_out)
     store = BestValues.load()
     expect = {entry.name: entry.expect for entry in launch.entries}

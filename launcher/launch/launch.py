@@ -16,7 +16,7 @@ from launcher.launch.request import LaunchRequest
 from launcher.planning.main_address_and_port import choose_main_address, list_taken_ports
 from launcher.planning.plan import Plan
 from launcher.planning.planner import build_plan
-from launcher.planning.run_record import list_run_ids
+from launcher.planning.run_record import list_run_ids, note_in_record
 from launcher.rundir.run_id import make_run_id
 from launcher.terminal.screen import Screen
 from preflight import regex as re
@@ -119,6 +119,12 @@ def _advise_on_leftovers(stopping: Sequence[Finding]) -> str:
     hosts = {host for each in stopping if _ENDS_LEFTOVERS.match(each.fix) for host in each.hosts}
     command = f"gpulaunch clean-zombies {shlex.quote(format_host_range(sorted(hosts)))}"
     return f"{command} ends what dead runs left, or " if hosts else ""
+
+
+def note_clean_end(outcome: Outcome) -> None:
+    """Note in the local record that a run without restarts is over, where no host has anything of it left."""
+    if outcome.verdict != "detached" and outcome.cleanup.is_clean:
+        note_in_record(outcome.plan.run_id, over=True)
 
 
 def is_busy(finding: Finding) -> bool:

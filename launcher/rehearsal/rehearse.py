@@ -13,7 +13,7 @@ from launcher.config.disconnect_options import ATTENDED
 from launcher.errors import GpulaunchError, LaunchRefused
 from launcher.follow.outcome import Outcome
 from launcher.host_checks.result import PreflightResult
-from launcher.launch.launch import CheckedLaunch, launch_and_follow, raise_if_blocked
+from launcher.launch.launch import CheckedLaunch, launch_and_follow, note_clean_end, raise_if_blocked
 from launcher.launch.request import LaunchRequest
 from launcher.planning.plan import NodePlan
 from launcher.rehearsal.batch_args import halve_batch
@@ -79,6 +79,7 @@ def rehearse(
         begun: list[Outcome] = []  # attempts that lost their port may have come as far as their scratch
         begun.append(launch_and_follow(prepared, screen, begun.append))
         outcome = begun[-1]
+        note_clean_end(outcome)
         cleaned = tuple(proof for each in begun for proof in remove_scratch(prepared, each))
         verdict = evaluate_rehearsal(outcome, cleaned, calculate_gpu_use_by_rank(outcome))
         smaller = halve_batch(args, job.batch_args)

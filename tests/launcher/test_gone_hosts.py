@@ -14,6 +14,7 @@ from launcher.config.inventory import HostEntry, Inventory
 from launcher.errors import AgentTimedOut, ConnectionTimedOut, HostError
 from launcher.follow.outcome import Outcome
 from launcher.follow.restart_history import RestartHistory, StartRecord
+from launcher.launch.launch import note_clean_end
 from launcher.planning import run_record
 from launcher.planning.run_record import build_run_record, note_in_record, read_run_records, save_run_record
 from launcher.runs import search
@@ -106,6 +107,22 @@ def test_a_launch_whose_host_is_silent_is_named_unless_it_is_known_to_be_over(
 def test_a_client_that_saw_the_end_notes_it(*, outcome: Outcome, expected: bool) -> None:
     remember()
     note_end(outcome)
+    assert read_run_records()[RUN_ID].over is expected
+
+
+@pytest.mark.parametrize(
+    ("outcome", "expected"),
+    [
+        (ended("interrupted"), True),
+        (ended("failed", lost={"b": "no answer"}), False),
+        (ended("detached"), False),
+    ],
+)
+def test_a_measurement_or_rehearsal_that_left_nothing_is_not_asked_for_again(
+    *, outcome: Outcome, expected: bool
+) -> None:
+    remember()
+    note_clean_end(outcome)
     assert read_run_records()[RUN_ID].over is expected
 
 
