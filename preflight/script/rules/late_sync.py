@@ -45,6 +45,7 @@ def exchange_decided_after_the_forward(it: Interpreter, event: ScriptEvent) -> I
             (source.place(step),),
         )
         for source in (it.sources.files() if it.sources.mention(_SWITCHES) else ())
+        if it.sources.is_in_code(_SWITCHES, source)
         for sync, step in it.sources.parser.find_by_kind(find_unsynced_steps, source.tree)
     ]
     if found and not reduces_gradients(it):

@@ -11,6 +11,7 @@ from preflight.script.syntax_trees import ByKind, unparse, walk
 
 _STATES = {"optimizer": re.compile(r"(?i)optim|^opt(?:_|$)"), "scaler": re.compile(r"(?i)scaler|amp")}
 _WHERE = re.compile(r"(?i)epoch|step|iter")
+_READS_WHERE = re.compile(r"^\s*\w+ *=[^=].*\[.\w*(?:epoch|step|iter)", re.IGNORECASE)
 _OF_CHECKPOINTS = re.compile(r"(?i)ck|checkpoint|state|resum|snap|saved|load")
 _ALL = re.compile(
     r"load_state\(|resume_from_checkpoint|for \w+, *\w+ in \w+\.items\(\)"
@@ -22,6 +23,8 @@ _ALL = re.compile(
 def list_unread_states(it: Interpreter) -> Iterator[tuple[CodeLocation, CodeLocation, str, str]]:
     """Yield where weights are read without the state of an optimizer or scaler, and where that is saved."""
     for source in it.sources.files():
+        if "load_state_dict" not in source.text:
+            continue
         saved, read, loads = it.sources.parser.find_by_kind(_keys, source.tree)
         continues = it.sources.parser.find_by_kind(_continues, source.tree)
         continues = continues or any(
@@ -55,7 +58,12 @@ def _continues(kinds: ByKind) -> bool:
 def list_unused_starts(it: Interpreter) -> Iterator[tuple[CodeLocation, str]]:
     """Yield where a name gets the epoch or step of a checkpoint, and nothing reads it."""
     for source in it.sources.files():
-        for scope in it.sources.parser.list_nodes(source.tree, ast.FunctionDef):
+        if "torch.load(" not in source.text and "load_state_dict" not in source.text:
+            continue
+        lines = [number for number, line in enumerate(source.lines, 1) if _READS_WHERE.search(line)]
+        for scope in it.sources.parser.list_nodes(source.tree, ast.FunctionDef) if lines else ():
+            if not any(scope.lineno <= number <= (scope.end_lineno or 0) for number in lines):
+                continue
             for node, name in it.sources.parser.find_by_kind(_starts, scope):
                 yield source.place(node), name
 

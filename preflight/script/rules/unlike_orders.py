@@ -31,7 +31,8 @@ def order_of_each_process(it: Interpreter, _event: ScriptEvent) -> Iterator[Rule
     if it.sources.mention(_SETS_HASH):
         return
     for source in it.sources.files():
-        for node in it.sources.parser.find_by_kind(_list_hashes, source.tree):
+        hashes = it.sources.parser.find_by_kind(_list_hashes, source.tree) if "hash(" in source.text else ()
+        for node in hashes:
             yield RuleHit(source.place(node), _DIVIDES, "zlib.crc32(text.encode())", Level.WARNING)
         if it.sources.parser.make(_SETS.search, source.text):
             for made, does in it.sources.parser.find_by_kind(list_set_uses, source.tree):

@@ -85,6 +85,10 @@ def _is_every_nth(it: Interpreter, node: ast.AST) -> bool:
 
 
 _OF_RANK = re.compile(r"(?i)(?:^|[._])(?:global_|my_|dp_)?rank(?:\(\))?$|process_index$|^shard(?:_id)?$")
+_YIELDS = re.compile(r"\byield\b")
+_DIVIDES = re.compile(
+    r"(?i)(?:rank|index|shard)\w*(?:\(\))? *::|% *[\w.()]+ *== *[\w.]*rank|rank[\w.()]* *== *\w+ *%"
+)
 _OF_FILES = re.compile(r"(?i)file|shard|path|url|part|tar|parquet|glob|listdir|archive|chunk")
 _ENDS_TOGETHER = re.compile(
     r"(?i)resampl|repeat|cycle|with_epoch|steps|islice|^min$|^max$|^zip|broadcast|equal|even|pad"
@@ -94,6 +98,8 @@ _ENDS_TOGETHER = re.compile(
 
 def _reads_own_files(it: Interpreter, loop: ast.For) -> bool:
     """Whether a loop goes over what a generator or class of the script reads of `files[rank::world]`."""
+    if not it.sources.mention(_YIELDS) or not it.sources.mention(_DIVIDES):
+        return False
     if any(type(node) in (ast.Break, ast.Return) for node in walk(loop)):
         return False
     makings = _list_makings(it, loop.iter)
