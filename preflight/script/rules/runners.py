@@ -10,6 +10,7 @@ from preflight.script.interpreter.events import Call, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.libraries.lightning import LAUNCHED
 from preflight.script.library_names import root_and_last
+from preflight.script.rules.demanded_ranks import find_demanded_ranks
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.values import Class, Const, Map, Seq, Value
 from preflight.script.values.constants import FALSE, NONE
@@ -196,18 +197,21 @@ _SIZES = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumu
 _OTHER_PARALLELISM = re.compile(r"PipelineModule|\bmpu\b|tensor_parallel|sequence_parallel|mesh_param")
 
 
-@rule("V306", "sharded")
+@rule("V306", "sharded", "arguments")
 def batches_that_deepspeed_refuses(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """The batch sizes of a DeepSpeed config do not fit each other, or the number of ranks.
 
     train_batch_size has to be train_micro_batch_size_per_gpu x gradient_accumulation_steps x ranks: DeepSpeed
-    asserts it before the first step. A number that the two do not divide fits no number of ranks.
-    Source: deepspeed/runtime/config.py, _batch_assertion.
+    asserts it before the first step. A number that the two do not divide fits no number of ranks. How many
+    ranks a script demands (`assert world_size == 8`) counts where the launch is not known. Sizes beside
+    TrainingArguments have to be those of its own arguments, or "auto".
+    Source: deepspeed/runtime/config.py, _batch_assertion; transformers/integrations/deepspeed.py.
     """
-    given = event.values.get("config")
+    given = event.values.get("config") or it.attr(event.ref, "deepspeed")
     config = given if isinstance(given, Map) else load_config(it, given)
     if not isinstance(config, Map) or config.open or config.get("elasticity"):  # which sets the sizes
         return
+    yield from _beside_arguments(it, event, config) if event.name == "arguments" else ()
     values = [value for name in _SIZES if (value := config.get(name)) is not None]
     by_option = it.target.args is None and any(place_of(value) in it.options.places for value in values)
     sizes = [value.value for value in values if isinstance(value, Const) and type(value.value) is int]
@@ -215,12 +219,37 @@ def batches_that_deepspeed_refuses(it: Interpreter, event: ScriptEvent) -> Itera
         return
     train, parts = sizes[0], sizes[1:]
     apart = it.sources.mention(_OTHER_PARALLELISM)
-    world = 1 if apart else it.target.processes or 1
+    ranks = None if apart else it.target.processes or find_demanded_ranks(it)
+    world = ranks or 1
     unit = math.prod(parts) * world
-    exact = len(parts) == 2 and it.target.processes and not apart
+    exact = len(parts) == 2 and ranks
     if train != unit if exact else train % unit:
         written = " x ".join((*map(str, parts), *([f"{world} ranks"] if world > 1 else [])))
         what = f"{written} = {unit}" if exact else f"a multiple of {written}"
         message = f"train_batch_size {train} is not {what}, which DeepSpeed refuses"
         fix = f"write {unit if exact else max(unit, train // unit * unit)}, or leave it out"
         yield RuleHit(config.places.get(_SIZES[0], event.place), message, fix, Level.ERROR, (event.place,))
+
+
+_SAME = (
+    (_SIZES[1], "per_device_train_batch_size", Const(8)),
+    (_SIZES[2], "gradient_accumulation_steps", Const(1)),
+)
+
+
+def _beside_arguments(it: Interpreter, event: ScriptEvent, config: Map) -> Iterator[RuleHit]:
+    """Yield sizes of a DeepSpeed config that are not those of the TrainingArguments that it is given to."""
+    thing = it.thing(event.ref)
+    for name, own, default in _SAME if thing is not None and thing.get("open") == FALSE else ():
+        there, here = config.get(name), it.attr(event.ref, own)
+        plain = (
+            here == NONE and thing is not None and thing.get("parsed") == NONE and thing.get("trl") == FALSE
+        )
+        here = default if plain else here
+        known = all(isinstance(item, Const) and type(item.value) is int for item in (there, here))
+        if known and there != here and place_of(here) not in (it.options.places if place_of(here) else ()):
+            numbers = [getattr(item, "value", None) for item in (there, here)]
+            message = f"{name} {numbers[0]} is not {own} {numbers[1]}, which transformers refuses"
+            yield RuleHit(
+                config.places.get(name, event.place), message, '"auto"', Level.ERROR, (event.place,)
+            )
