@@ -8,6 +8,68 @@ from preflight.script.target import RankTarget
 from tests.preflight.script_parts import DDP
 
 HEALTHY = {
+    "what all ranks made whole, which rank 0 hands through the same helper": DDP
+    + """
+def to_cpu(value):
+    if hasattr(value, "full_tensor"):
+        value = value.full_tensor()
+    return value.detach().cpu()
+def save(model):
+    whole = {name: to_cpu(p) for name, p in model.named_parameters()}
+    dist.barrier()
+    if dist.get_rank() == 0:
+        torch.save({name: to_cpu(p) for name, p in whole.items()}, "net.pt")
+save(net)
+""",
+    "the average of rank 0, which it alone reads back": DDP
+    + """
+from copy import deepcopy
+ema = None
+if dist.get_rank() == 0:
+    ema = deepcopy(net.module).eval()
+read = torch.load("net.pt", map_location="cpu")
+net.module.load_state_dict(read["net"])
+opt.load_state_dict(read["opt"])
+if ema is not None:
+    ema.load_state_dict(read["ema"])
+for batch in DataLoader(range(64), sampler=DistributedSampler(range(64))):
+    net(batch.cuda()).sum().backward()
+    opt.step()
+    opt.zero_grad()
+""",
+    "a model whose own train() leaves a part in eval()": """
+import torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self, fixed):
+        super().__init__()
+        self.fixed = fixed
+        self.encoder = nn.Sequential(nn.Linear(8, 8), nn.Dropout())
+        self.head = nn.Sequential(nn.Linear(8, 8), nn.Dropout())
+    def forward(self, x):
+        return self.head(self.encoder(x))
+    def train(self, mode=True):
+        if self.fixed:
+            self.head.train(mode)
+        else:
+            super().train(mode)
+def show(net):
+    net.eval()
+    with torch.no_grad():
+        print(net(torch.rand(2, 8).cuda()))
+def main(args):
+    net = Net(args.fixed).cuda()
+    net.train()
+    opt = torch.optim.AdamW(net.parameters())
+    for turn in range(8):
+        net.train()
+        net(torch.rand(2, 8).cuda()).sum().backward()
+        opt.step()
+        opt.zero_grad()
+        if turn % args.every == 0:
+            show(net)
+main(read_args())
+""",
     "what all ranks' features show beside the loss of the own, for the log": DDP
     + """
 def gather(features):
@@ -234,7 +296,7 @@ if dist.get_rank() == 0:
     torch.save(net.module.state_dict(), Path("out") / "best.pth")
 """,
 }
-_CODES = {"C501", "C503", "D202", "R404", "R412", "R418", "R419", "R420", "R421"}
+_CODES = {"C501", "C503", "D202", "R404", "R412", "R418", "R419", "R420", "R421", "R424", "P149"}
 
 
 @pytest.mark.parametrize("name", HEALTHY)

@@ -98,6 +98,24 @@ def _invoke_unknown(it: Interpreter, func: Unknown, seen: "Call") -> Value:
     return _invoke_other(it, func, seen) if found is None else found
 
 
+_ASKED = re.compile(r"hasattr\([^\n]*[\"']full_tensor|isinstance\([^\n]*DTensor")
+"""Asks whether a tensor is in parts."""
+
+
+def _may_be_whole(it: Interpreter) -> bool:
+    """Whether a function that is called in several places asks for a DTensor before it makes that whole."""
+    name = getattr(it.function and it.function.node, "name", "")
+    if not name or not it.sources.mention(_ASKED):
+        return False
+    calls = [
+        call.lineno
+        for source in it.sources.files()
+        for call in it.sources.parser.list_nodes(source.tree, ast.Call)
+        if getattr(call.func, "attr", getattr(call.func, "id", "")) == name
+    ]
+    return len(calls) > 1
+
+
 def _invoke_other(it: Interpreter, func: Value, seen: "Call") -> Value:
     """Call what is not known, or nothing that can be called; a method's name may say what it does."""
     name = seen.node.func.attr if isinstance(seen.node.func, ast.Attribute) else ""
@@ -106,7 +124,8 @@ def _invoke_other(it: Interpreter, func: Value, seen: "Call") -> Value:
     elif name == "unscale_":
         it.state.scaled = False
     elif name == "full_tensor" and not seen.args:
-        it.emit(seen.event("collective", None, name))  # of a DTensor
+        if not _may_be_whole(it):
+            it.emit(seen.event("collective", None, name))  # of a DTensor
     elif isinstance(func, Unknown) and func.on:
         return func  # a method of a tensor, which gives one where it is
     elif name in ("to", "cuda", "cpu") and isinstance(func, Unknown):

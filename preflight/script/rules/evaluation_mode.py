@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator
 
+from preflight import regex as re
 from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
@@ -12,6 +13,7 @@ from preflight.script.values import Ref
 from preflight.script.values.constants import TRUE
 from preflight.script.values.operations import list_values
 
+_OWN_MODE = re.compile(r"def train\(self, *mode\b")  # which says itself what stays in eval()
 _TRAINED = "stepped in train()"
 
 
@@ -23,7 +25,7 @@ def training_in_eval_mode(it: Interpreter, event: ScriptEvent) -> Iterator[RuleH
     loss even falls faster. model.train() belongs at the start of each epoch, or behind the evaluation.
     Source: torch.nn.Module.eval; torch's training tutorials, which call train() in each epoch.
     """
-    if not it.loop_depth or "no_grad" in it.contexts:
+    if not it.loop_depth or "no_grad" in it.contexts or it.sources.mention(_OWN_MODE):
         return
     optimizers = list_values(event.values.get("optimizer", Ref(event.ref or 0)))
     models = (each.id for optimizer in optimizers for each in list_trained_models(it, optimizer))

@@ -7,6 +7,7 @@ from preflight.script.interpreter.branch_conditions import OTHER_RANKS, RANK_0
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.rules.registry import Level, RuleHit, rule
+from preflight.script.values import Const
 from preflight.script.values.constants import TRUE
 
 _SENT = re.compile(
@@ -38,7 +39,10 @@ def read_by_rank_0_alone(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHi
     of_wrapped = event.name == "restored" or (
         thing is not None and TRUE in (thing.get("wrapped"), thing.get("inside"))
     )
-    if thing is not None and of_wrapped and thing.get("sharded") != TRUE:
+    is_copy = thing is not None and thing.get("role") == Const(
+        "copy"
+    )  # an average of rank 0, which none trains
+    if thing is not None and of_wrapped and thing.get("sharded") != TRUE and not is_copy:
         what = "the state of this optimizer" if event.name == "restored" else "these weights"
         message = f"rank 0 alone reads {what}: the ranks train apart from the first step on"
         fix = 'read it on every rank, with map_location="cpu" and a barrier behind what wrote it'
