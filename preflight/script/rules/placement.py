@@ -14,7 +14,7 @@ from preflight.script.libraries.casts import list_parts
 from preflight.script.libraries.models import as_device
 from preflight.script.libraries.training_step import list_trainings
 from preflight.script.rules.certainty import is_of_one_process, list_doubts
-from preflight.script.rules.child_processes import starts_itself_with_one_gpu
+from preflight.script.rules.child_processes import has_numbered_gpus
 from preflight.script.rules.own_names import describe_own_device, get_assigned_name
 from preflight.script.rules.registry import Level, RuleHit, rule
 from preflight.script.source import list_names
@@ -87,7 +87,7 @@ def one_gpu_for_all_ranks(it: Interpreter, event: ScriptEvent) -> Iterator[RuleH
     if isinstance(device, Device) and device.of_rank:
         it.note("rank device", event.place)
     level, fixed = find_level(it), _fixed(device)
-    if fixed is not None and (any(map(_asks_for_index, it.tests)) or starts_itself_with_one_gpu(it)):
+    if fixed is not None and (any(map(_asks_for_index, it.tests)) or has_numbered_gpus(it)):
         fixed = None
     if event.name == "end":
         yield from _never_replaced(it, level or Level.WARNING)

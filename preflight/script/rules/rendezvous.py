@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from preflight import regex as re
+from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.branch_conditions import (
     BY_RANK,
     MAYBE,
@@ -128,6 +129,40 @@ def _describe_fixed(it: Interpreter, name: str, value: str) -> tuple[str, str]:
     return f"{name}={value} overrules the launch's own", fix
 
 
+_NODES = re.compile(r"n_?nodes|(?:num_|number_of_|world_)?nodes|num_machines")
+
+
+def _find_nodes_option(it: Interpreter) -> str:
+    """Return the option by which a script is for several nodes, with its default, "" where it has none."""
+    known = it.options.declared.values() if it.target.args is None else ()
+    found = [(option, option.default) for option in known if _NODES.fullmatch(option.dest)]
+    numbers = ((option.flag, value.value) for option, value in found if isinstance(value, Const))
+    return next((f"{flag}={number}" for flag, number in numbers if type(number) is int and number > 1), "")
+
+
+def _is_by_option(it: Interpreter, place: CodeLocation) -> bool:
+    """Whether an option of the script says a port, so that a second run has another."""
+    source = it.sources.get(place.path)
+    line = source.lines[place.line - 1] if source is not None else ""
+    return any("port" in item.dest and f".{item.dest}" in line for item in it.options.declared.values())
+
+
+def _at_the_end(it: Interpreter) -> Iterator[RuleHit]:
+    """Yield what was held back; of ranks that a script starts, with a free port, the address is theirs."""
+    theirs = it.target.spawns or it.notes.get("ranks of its own")
+    for hit in it.held_back.get("D207", ()):
+        of_one = _LOOPBACK.search(hit.message)
+        if of_one and (flag := _find_nodes_option(it)):
+            message = f"{hit.message}, and is another host on each node: {flag}"
+            yield replace(hit, message=message, fix="the address of the first node, by an option")
+            continue
+        ours = theirs and (of_one or not it.notes.get("own port"))
+        yield replace(hit, level=Level.INFO) if ours else hit
+    alone = it.state.wrapped and not it.notes.get("own port")  # which a test of one process has
+    for place in it.notes.get(_ALONE, ()) if alone else ():
+        yield RuleHit(place, "each rank is rank 0 of a group of its own", _LEAVE_OUT, Level.WARNING)
+
+
 @rule("D207", "environ", "process group", "end")
 def rendezvous_fixed_by_the_script(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """The script fixes MASTER_PORT or MASTER_ADDR, or its rank and world size.
@@ -140,14 +175,8 @@ def rendezvous_fixed_by_the_script(it: Interpreter, event: ScriptEvent) -> Itera
     """
     if it.target.processes == 1:
         return
-    if event.name == "end":  # of ranks that a script starts itself, with a free port, the address is theirs
-        theirs = it.target.spawns or it.notes.get("ranks of its own")
-        for hit in it.held_back.get("D207", ()):
-            ours = theirs and (_LOOPBACK.search(hit.message) or not it.notes.get("own port"))
-            yield replace(hit, level=Level.INFO) if ours else hit
-        alone = it.state.wrapped and not it.notes.get("own port")  # which a test of one process has
-        for place in it.notes.get(_ALONE, ()) if alone else ():
-            yield RuleHit(place, "each rank is rank 0 of a group of its own", _LEAVE_OUT, Level.WARNING)
+    if event.name == "end":
+        yield from _at_the_end(it)
     if event.name == "environ" and event.what in _RENDEZVOUS and not _is_of_a_test(it):
         value = event.values.get("value")
         own = value == Const(str(it.target.world)) and (it.target.processes or place_of(value) is None)
@@ -157,7 +186,8 @@ def rendezvous_fixed_by_the_script(it: Interpreter, event: ScriptEvent) -> Itera
             message, fix = _describe_fixed(it, event.what, str(value.value))
             above = it.source.lines[max(0, event.place.line - 20) : event.place.line]
             of_slurm = MAYBE in it.contexts and _SLURM.search("\n".join(above))
-            hit = RuleHit(event.place, message, fix, Level.INFO if of_slurm else Level.WARNING)
+            few = it.target.processes is None and it.target.spawns and _is_by_option(it, event.place)
+            hit = RuleHit(event.place, message, fix, Level.INFO if of_slurm or few else Level.WARNING)
             if it.target.processes is None and event.what == "MASTER_ADDR":
                 it.held_back.setdefault("D207", []).append(apply_doubts(it, hit, "D207"))
                 return
