@@ -60,6 +60,7 @@ FIXES: dict[str, tuple[str, str, str]] = {
     ),
     "D206": ("data_parallel", "nn.DataParallel(nn.Linear(2, 2))", "nn.Linear(2, 2)"),
     "D207": ("local_rank_set_by_the_script", 'os.environ["LOCAL_RANK"] = "0"', "pass"),
+    "R431": ("static_graph_in_turns", "task = step % 2", "task = 1"),
     "R430": ("callback_of_rank_0_alone", "if trainer.is_world_process_zero():", "if True:"),
     "P100": ("exported_notebook", "!pip install transformers\n%matplotlib inline\n", ""),
     "P101": ("p101_trl_init", '"float16"', '"float32"'),

@@ -33,6 +33,7 @@ MODULES = tuple(
             "scaler_use",
             "schedules",
             "signatures",
+            "static_graphs",
             "step_order",
             "syntax",
             "tensor_devices",
