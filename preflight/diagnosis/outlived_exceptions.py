@@ -117,11 +117,18 @@ def blank_ignored(lines: Sequence[Line]) -> Sequence[Line]:
     Its logging ignores a message that does not fit its arguments, too; a log that it cannot write may matter.
     """
     served = any("HTTP/" in line.text for line in lines)
-    ignored = [at for at, line in enumerate(lines) if _is_ignored(lines, at, line.text, served=served)]
-    return _blank(lines, ignored)
+    imports = any(_NO_IMPORT.match(line.text) for line in lines)
+    return _blank(
+        lines,
+        [
+            at
+            for at, line in enumerate(lines)
+            if _is_ignored(lines, at, line.text, served=served, imports=imports)
+        ],
+    )
 
 
-def _is_ignored(lines: Sequence[Line], index: int, text: str, *, served: bool) -> bool:
+def _is_ignored(lines: Sequence[Line], index: int, text: str, *, served: bool, imports: bool) -> bool:
     """Whether nothing ends by the announced traceback: a warning's, or of a thread whose queue has ended."""
     if text.startswith(_IGNORED) or (text.startswith(_AT_START) and text.endswith(":")):
         return True
@@ -130,6 +137,7 @@ def _is_ignored(lines: Sequence[Line], index: int, text: str, *, served: bool) -
             _shows_stack(lines, index)
             or any(_TRACKS in lines[each].text for each in islice(_of_traceback(lines, index), 2))
             or (served and _is_refused(lines, index) and _is_of_request(lines, index))
+            or (imports and _is_optional_import(lines, index))
         )
     if text.startswith(_NOT_LOGGED):
         return not any(_LOG_UNWRITABLE.search(lines[each].text) for each in _of_traceback(lines, index))
@@ -178,6 +186,30 @@ def _next_behind(lines: Sequence[Line], head: int) -> str:
     *_, end = _of_traceback(lines, head)
     behind = lines[end + 1 : end + 1 + _AMID_OTHERS]
     return next((line.text for line in behind if line.stream == lines[head].stream and line.text), "")
+
+
+def _is_optional_import(lines: Sequence[Line], head: int) -> bool:
+    """Whether a program says right above or below a failed import's traceback what it uses in its place."""
+    *_, end = _of_traceback(lines, head)
+    if not _NO_IMPORT.match(lines[end].text):
+        return False
+    stream = lines[head].stream
+    upward, behind = (
+        reversed(lines[max(0, head - _AMID_OTHERS) : head]),
+        lines[end + 1 : end + 1 + _AMID_OTHERS],
+    )
+    above = next((line.text for line in upward if line.stream == stream), "")
+    below = [line.text for line in behind if line.stream == stream and line.text]
+    if below and says_instead(below[0]):
+        return len(below) > 1  # the program came further
+    return bool(below) and (says_instead(above) or _USES_OTHER.search(above) is not None)
+
+
+_NO_IMPORT = re.compile(r"(?:ModuleNotFound|Import)Error: ")
+_USES_OTHER = re.compile(
+    r"(?i)\b(?:fail\w*|(?:could|can|did) ?n[o']t|unable|unavailable|not (?:available|installed|found)|missing)\b"
+    r".{0,80}[,;:.(-] ?(?:so )?(?:us(?:e|es|ing)|fall(?:s|ing)? ?back|default(?:s|ing)?|run(?:s|ning)? without|disabl(?:e|ing))\b"
+)
 
 
 def _is_refused(lines: Sequence[Line], head: int) -> bool:
