@@ -12,7 +12,7 @@ from preflight.script.syntax_trees import ByKind, unparse, walk
 _STATES = {"optimizer": re.compile(r"(?i)optim|^opt(?:_|$)"), "scaler": re.compile(r"(?i)scaler|amp")}
 _WHERE = re.compile(r"(?i)epoch|step|iter")
 _READS_WHERE = re.compile(r"^\s*\w+ *=[^=].*\[.\w*(?:epoch|step|iter)", re.IGNORECASE)
-_OF_CHECKPOINTS = re.compile(r"(?i)ck|checkpoint|state|resum|snap|saved|load")
+_OF_CHECKPOINTS = re.compile(r"(?i)ck|checkpoint|resum|snap|saved|load")
 _ALL = re.compile(
     r"load_state\(|resume_from_checkpoint|for \w+, *\w+ in \w+\.items\(\)"
     r"|\*\*(?:ckpt|checkpoint|state)"
@@ -100,6 +100,11 @@ def _keys(kinds: ByKind) -> tuple[dict[str, tuple[ast.expr, str]], set[str], dic
     return saved, read, {} if handed else loads
 
 
+def _is_of_checkpoint(owner: str, key: str) -> bool:
+    """Whether a name is that of a checkpoint; the state of an optimizer has steps as well."""
+    return _OF_CHECKPOINTS.search(owner) is not None or ("state" in owner and "epoch" in key)
+
+
 def _starts(kinds: ByKind) -> list[tuple[ast.Assign, str]]:
     """Return the assignments of `checkpoint["epoch"] + 1` to a name that the function never reads."""
     found = []
@@ -115,7 +120,7 @@ def _starts(kinds: ByKind) -> list[tuple[ast.Assign, str]]:
             for part in walk(node.value)
             if isinstance(part, ast.Subscript)
             and isinstance(part.slice, ast.Constant)
-            and _OF_CHECKPOINTS.search(unparse(part.value))
+            and _is_of_checkpoint(unparse(part.value), str(part.slice.value))
         ]
         says_where = any(isinstance(key, str) and _WHERE.search(key) for key in keys)
         if says_where and isinstance(target, ast.Name) and target.id.strip("_"):
