@@ -27,9 +27,9 @@ def list_set_uses(kinds: ByKind) -> list[tuple[ast.expr, str]]:
     firsts = [node for node in kinds.get(ast.If, ()) if find_branch_places(node.test)[0] == RANK_0]
     lines = {line for node in firsts for line in range(node.lineno, (node.body[-1].end_lineno or 0) + 1)}
     found = []
-    inside = {id(part) for function in functions for part in walk(function)[1:]}
-    for scope in (root_of(kinds), *functions):
-        nodes = [part for part in walk(scope) if scope in functions or id(part) not in inside]
+    walked = [walk(function) for function in functions]
+    inside = {id(part) for nodes in walked for part in nodes[1:]}
+    for nodes in ([part for part in walk(root_of(kinds)) if id(part) not in inside], *walked):
         if not any(isinstance(part, ast.Call) and AGREES.search(get_last_name(part)) for part in nodes):
             uses = _Scope(nodes, functions, kinds).list_uses()
             found += [(node, what) for node, what in uses if node.lineno not in lines]
