@@ -8,6 +8,7 @@ import posixpath
 from dataclasses import replace
 
 from preflight.script.interpreter import calls, classes, config_files
+from preflight.script.interpreter.call_arguments import read_arguments
 from preflight.script.interpreter.events import Call, FuncInfo
 from preflight.script.interpreter.interpreter import Interpreter, unwrap_value
 from preflight.script.values import Class, Const, ExternalName, Func, Map, Method, OneOf, Ref, Seq, Value
@@ -71,7 +72,7 @@ def find_injected_value(it: Interpreter, info: FuncInfo, name: str) -> Value:
         func = it.evaluate(node.func) if isinstance(node, ast.Call) else None
         if not isinstance(node, ast.Call) or not isinstance(func, ExternalName):
             continue
-        seen = calls.read_arguments(it, node)
+        seen = read_arguments(it, node)
         if func.name in ("click.option", "click.argument", "typer.Option"):
             flags = [as_text(item) or "" for item in seen.args]
             spelled = {part.lstrip("-").replace("-", "_") for flag in flags for part in flag.split("/")}

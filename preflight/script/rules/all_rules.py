@@ -4,48 +4,20 @@ from importlib import import_module
 
 from preflight.script.rules.registry import RULES as RULES  # noqa: PLC0414 - from this module they are all of them
 
-MODULES = tuple(
-    import_module(f"{__package__}.{name}")
-    for name in (
-        *("autocast", "autocast_losses", "backward", "checkpoints", "clipped_gradients", "collectives"),
-        *(
-            "data_parallel",
-            "data_loaders",
-            "divided_losses",
-            "evaluation_mode",
-            "exchange_arguments",
-            "flat_parameters",
-        ),
-        *("gathered_losses", "gathered_metrics", "group_order", "files", "half_masks"),
-        *("grad_scaler", "graph_flow", "kept_graphs", "late_sync", "local_ranks", "model_wrappers", "models"),
-        *(
-            "optimizer_targets",
-            "own_stops",
-            "placement",
-            "precision",
-            "random_splits",
-            "rank_names",
-            "rendezvous",
-            "resumes",
-            "runners",
-        ),
-        *(
-            "scaler_use",
-            "schedules",
-            "signatures",
-            "static_graphs",
-            "step_order",
-            "syntax",
-            "tensor_devices",
-            "unguarded_starts",
-            "unlike_orders",
-            "unlike_states",
-            "unused_layers",
-            "unwaited_files",
-        ),
-        *("trainer_arguments", "versions", "whole_objects", "workers", "wrapper_attributes"),
-    )
+# fmt: off
+_NAMES = (
+    "autocast", "autocast_losses", "backward", "checkpoints", "clipped_gradients", "collectives",
+    "data_loaders", "data_parallel", "divided_losses", "evaluation_mode", "exchange_arguments", "files",
+    "flat_parameters", "gathered_losses", "gathered_metrics", "grad_scaler", "graph_flow", "group_devices",
+    "group_order", "half_masks", "kept_graphs", "late_sync", "loader_options", "local_ranks",
+    "model_wrappers", "models", "optimizer_targets", "own_stops", "placement", "precision",
+    "random_splits", "rank_names", "rendezvous", "resumes", "runners", "scaler_use", "schedules",
+    "signatures", "static_graphs", "step_order", "syntax", "tensor_devices", "trainer_arguments",
+    "unguarded_starts", "unlike_orders", "unlike_states", "unused_layers", "unwaited_files", "versions",
+    "whole_objects", "workers", "wrapper_attributes",
 )
+# fmt: on
+MODULES = tuple(import_module(f"{__package__}.{name}") for name in _NAMES)
 
 
 def list_rule_codes() -> tuple[str, ...]:

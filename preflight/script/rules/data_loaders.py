@@ -1,4 +1,4 @@
-"""Rules R401 to R403: what each rank gets of the data, and options that a DataLoader refuses."""
+"""Rules R401 and R403: what each rank gets of the data."""
 
 import ast
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
 from preflight.script.interpreter.branch_conditions import OF_SOME
 from preflight.script.interpreter.classes import find_method
-from preflight.script.interpreter.events import Call, Draw, ScriptEvent
+from preflight.script.interpreter.events import Draw, ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.interpreter.rank_values import PARTED, SEEDED
 from preflight.script.libraries.data_loaders import OF_PARTS, ONE_EPOCH, is_divided
@@ -39,7 +39,6 @@ _BY_CHANCE = re.compile(
     re.IGNORECASE,
 )
 _FILLS = re.compile(r"^(?:push|append|extend|store|remember)$|_(?:rollout|experience|transition|episode)s?$")
-_OLD_PREFETCH = Const(2)  # prefetch_factor's default before torch 2.0, which allowed it without workers
 _MAX_DEPTH = 3  # datasets in one another that are looked into
 _OF_STEPS = re.compile(r"(?:num_samples=|WeightedRandomSampler\([^,]+,)[^,]*(?:batch|step|iter)")
 """Of a sampler that draws what some steps need by chance, and does not go through the data."""
@@ -127,14 +126,14 @@ def _undivided(it: Interpreter, loader: HeapObject) -> RuleHit:
         level, message = Level.INFO, f"{message}, unless each draws its own by chance"
     elif not shuffles and not plain and it.sources.has_unread():
         level, message = Level.INFO, f"{message}, unless a module that could not be read does it"
-    iterable = any(_is_iterable(it, item) for item in list_values(loader.get("dataset")))
+    iterable = any(is_iterable(it, item) for item in list_values(loader.get("dataset")))
     return RuleHit(loader.place, message, describe_division(it, loader, iterable=iterable), level)
 
 
 def _is_divided_elsewhere(it: Interpreter, loader: HeapObject, *, again: bool) -> bool:
     """Whether the dataset may be the rank's own part already, or the order of its batches the rank's own."""
     datasets = list_values(loader.get("dataset"))
-    iterable = [_is_iterable(it, dataset) for dataset in datasets]
+    iterable = [is_iterable(it, dataset) for dataset in datasets]
     if None in iterable or (True in iterable and not all(map(partial(_goes_through_all, it), datasets))):
         return True
     if it.notes.get(PARTED) or (not again and it.notes.get(SEEDED)):
@@ -181,7 +180,7 @@ def _repeated_by_workers(it: Interpreter, loader: HeapObject) -> int:
     number = count.value if isinstance(count, Const) and type(count.value) is int else 0
     for item in list_values(loader.get("dataset")) if number > 1 else ():
         own = find_method(it, item, "__iter__") is not None and _goes_through_all(it, item, itself=True)
-        if not own or not _is_iterable(it, item):
+        if not own or not is_iterable(it, item):
             return 0
     return 0 if number < 2 or it.sources.mention(_OF_WORKERS) else number
 
@@ -209,7 +208,7 @@ def _class_of(it: Interpreter, dataset: Value) -> Class | None:
     return cls if isinstance(cls, Class) else None
 
 
-def _is_iterable(it: Interpreter, dataset: Value) -> bool | None:
+def is_iterable(it: Interpreter, dataset: Value) -> bool | None:
     """Whether a dataset is an IterableDataset, None where its class has a base that is not known."""
     cls = _class_of(it, dataset)
     if cls is None:
@@ -219,69 +218,6 @@ def _is_iterable(it: Interpreter, dataset: Value) -> bool | None:
     if any(name.endswith("IterableDataset") for name in names):
         return True
     return None if UNKNOWN in bases else False
-
-
-@rule("R402", "loader")
-def options_that_exclude_each_other(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
-    """A DataLoader is given options that exclude each other.
-
-    It raises a ValueError: shuffle=True beside a sampler, any of batch_size, shuffle, sampler and drop_last
-    beside a batch_sampler, shuffle=True or a sampler for an IterableDataset, persistent_workers or
-    prefetch_factor without workers.
-    Source: torch/utils/data/dataloader.py; each reproduced with torch 2.13.
-    """
-    loader, call = it.thing(event.ref), event.call
-    if loader is None or call is None:
-        return
-    for keyword, reason, fix, sure in _conflicts(it, loader, call):
-        level = Level.ERROR if sure else Level.WARNING
-        yield RuleHit(call.get_place(keyword), f"DataLoader refuses {reason}", fix, level)
-
-
-def _conflicts(it: Interpreter, loader: HeapObject, call: Call) -> Iterator[tuple[str, str, str, bool]]:
-    """Yield the keyword at fault, what is refused, the fix, and whether it is refused on every path."""
-    shuffles = as_bool(loader.get("shuffle")) is True
-    sampler, batches = (_given(loader.get(name)) for name in ("sampler", "batch_sampler"))
-    if shuffles and sampler is not False:
-        yield (
-            "shuffle",
-            "shuffle=True beside a sampler",
-            "remove shuffle=True: the sampler shuffles",
-            bool(sampler),
-        )
-    for keyword, refused in (
-        ("batch_size", _given(loader.get("batch_size")) and loader.get("batch_size") != Const(1)),
-        ("shuffle", shuffles),
-        ("drop_last", as_bool(call.get("drop_last", 8) or FALSE) is True),
-    ):
-        if batches and refused and not call.maybe.issuperset((keyword, "batch_sampler")):  # of two branches
-            fix = f"remove {keyword}=, which the batch_sampler decides"
-            yield keyword, f"{keyword}= beside a batch_sampler", fix, True
-    if all(_is_iterable(it, item) for item in list_values(loader.get("dataset"))):
-        for keyword, refused in (("shuffle", shuffles), ("sampler", sampler), ("batch_sampler", batches)):
-            if refused:
-                yield keyword, f"{keyword}= for an IterableDataset", f"remove {keyword}=", True
-    workers = loader.get("num_workers")
-    by_option = it.target.args is None and place_of(workers) in it.options.places  # others may well be given
-    if workers in (NONE, Const(0)) and not call.open and not by_option:
-        for keyword, value in (
-            ("persistent_workers", call.get("persistent_workers") or FALSE),
-            ("prefetch_factor", call.get("prefetch_factor") or FALSE),
-        ):
-            if all(isinstance(item, Const) and item.value for item in list_values(value)):
-                allowed = keyword == "prefetch_factor" and value == _OLD_PREFETCH
-                sure = not allowed or it.target.is_at_least("torch", 2) is True
-                reason = f"{keyword}= without workers" + (", from torch 2.0 on" if allowed else "")
-                if not allowed or it.target.is_at_least("torch", 2) is not False:
-                    yield keyword, reason, "num_workers=4, or remove it", sure
-
-
-def _given(value: Value) -> bool | None:
-    """Whether an argument is given, None where it is on some paths only; what is not known counts as not."""
-    items = list_values(value)
-    if UNKNOWN in items or value == NONE:
-        return False
-    return None if NONE in items else True
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Rules D201 to D205: every rank its own GPU."""
+"""Rules D201 to D204: every rank its own GPU."""
 
 import ast
 from collections.abc import Iterator
@@ -7,13 +7,13 @@ from dataclasses import replace
 from preflight import regex as re
 from preflight.facts.script import CodeLocation
 from preflight.frozen import dataclass
-from preflight.script.interpreter.branch_conditions import MAYBE, SPAWNED_RANK, UNCALLED
+from preflight.script.interpreter.branch_conditions import MAYBE, SPAWNED_RANK
 from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.libraries.casts import list_parts
 from preflight.script.libraries.models import as_device
 from preflight.script.libraries.training_step import list_trainings
-from preflight.script.rules.certainty import is_of_one_process, list_doubts
+from preflight.script.rules.certainty import is_of_one_process
 from preflight.script.rules.child_processes import has_numbered_gpus
 from preflight.script.rules.own_names import describe_own_device, get_assigned_name
 from preflight.script.rules.registry import Level, RuleHit, rule
@@ -25,14 +25,10 @@ from preflight.script.values.heap import HeapObject
 from preflight.script.values.operations import as_text, is_by_rank, list_values, place_of
 
 _MAP_FIX = 'remove device_map, or device_map={"": PartialState().local_process_index}'
-_NAMED_BY_DDP = "device named by ddp"
-_SEEN_GPUS = "visible devices"
-_OWN_GPU = "own gpu"  # a rank that sees one GPU only, chosen by its rank: to this rank it is GPU 0
+SEEN_GPUS = "visible devices"
+OWN_GPU = "own gpu"  # a rank that sees one GPU only, chosen by its rank: to this rank it is GPU 0
 _COUNTS_GPUS = re.compile(r"device_count|rank\w* *%")
 _ONLY_GPU = "own gpu on every path"
-_ON_FIRST = "on the first gpu"  # what names no GPU, where no device was set
-_NCCL = "a group of nccl alone"
-_OBJECTS = "objects exchanged before a device is set"
 _SPREAD = frozenset({"auto", "balanced", "balanced_low_0", "sequential"})
 
 
@@ -56,7 +52,7 @@ def find_level(it: Interpreter) -> Level | None:
     Of a script that starts its ranks itself there is one, unless the launch says otherwise; in what it starts
     there are several.
     """
-    if it.target.capability is None or it.target.processes == 1 or it.notes.get(_OWN_GPU):
+    if it.target.capability is None or it.target.processes == 1 or it.notes.get(OWN_GPU):
         return None
     if it.target.processes is None and it.target.spawns and SPAWNED_RANK not in it.contexts:
         return None
@@ -145,7 +141,7 @@ _NO_INDEX = re.compile(r"\.index (?:is|==) None")
 
 def _never_replaced(it: Interpreter, level: Level) -> Iterator[RuleHit]:
     """Yield the devices that a script names by number and never by its rank, wherever they are used."""
-    if it.notes.get(_OWN_GPU) or it.notes.get("rank device") or it.notes.get("device set"):
+    if it.notes.get(OWN_GPU) or it.notes.get("rank device") or it.notes.get("device set"):
         return
     for key, places in list(it.notes.items()):
         if isinstance(key, _Made):
@@ -219,9 +215,9 @@ def visible_devices_set_by_the_script(it: Interpreter, event: ScriptEvent) -> It
             yield RuleHit(event.place, message, "0 in place of the rank", Level.WARNING, (alone[0],))
     if event.what != "CUDA_VISIBLE_DEVICES":
         return
-    it.note(_SEEN_GPUS, event.place)
+    it.note(SEEN_GPUS, event.place)
     if is_by_rank(value):
-        it.note(_OWN_GPU, event.place)
+        it.note(OWN_GPU, event.place)
         it.note(_ONLY_GPU, *([] if it.tests or MAYBE in it.contexts else [event.place]))
         return
     level = find_level(it)
@@ -302,7 +298,7 @@ def _judge_map(it: Interpreter, value: Value, place: CodeLocation) -> Iterator[R
         message = "the trained model is spread over all GPUs, which no launch of several processes can train"
         yield RuleHit(place, message, _MAP_FIX, level, related)
         return
-    for item in () if it.notes.get(_OWN_GPU) else options:
+    for item in () if it.notes.get(OWN_GPU) else options:
         index = _map_index(item)
         if index is not None and it.target.processes != 1:
             yield RuleHit(place, f"every rank loads the model onto GPU {index}", _MAP_FIX, level, related)
@@ -331,86 +327,3 @@ def _map_index(value: Value) -> int | None:
     text = as_text(inner) or ""
     index = text.removeprefix("cuda:")
     return int(index) if text.startswith("cuda:") and index.isdigit() else None
-
-
-@rule(
-    "D205",
-    "process group",
-    "set device",
-    "ddp",
-    "sharded",
-    "cuda",
-    "accelerator",
-    "arguments",
-    "exchange",
-    "end",
-)
-def process_group_without_a_device(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
-    """A process group is made and no rank ever sets its device.
-
-    Every rank then works on the first GPU. all_gather_object() and the like exchange through the current one,
-    wherever model and batches are.
-    Source: torch.distributed's documentation; see D201 for the errors.
-    """
-    if event.name == "process group":
-        if event.what in ("nccl", "") and UNCALLED not in it.contexts and find_level(it) is not None:
-            it.note("process group", event.place)
-            it.note(_NCCL, *([event.place] if event.what else []))
-        if it.state.device_set:
-            it.note("device set", event.place)
-    elif event.name == "exchange":
-        whole = event.call is not None and event.call.get("group") is None
-        if "_object" in event.what and whole and it.notes.get(_NCCL) and not it.state.device_set:
-            it.note(_OBJECTS, *([] if list_doubts(it, event.place) else [event.place]))
-    elif event.name == "cuda":
-        it.note("cuda used", event.place)
-        sure = TRUE in (event.values.get("literal"), event.values.get("alone")) and event.what != "work"
-        first = event.values.get("device") == Device("cuda") and not it.state.device_set
-        if sure and first and not list_doubts(it, event.place):
-            it.note(_ON_FIRST, event.place)
-    elif event.name == "sharded" or (event.name == "ddp" and _names_no_device(event.values.get("ids", NONE))):
-        it.note(_ON_FIRST, *([event.place] if _is_sharded_on_first(it, event) else []))
-    elif event.name != "end":
-        it.note("device set", event.place)
-        if event.name == "ddp" and is_by_rank(event.values.get("ids")) and not it.notes.get(_SEEN_GPUS):
-            it.note(_NAMED_BY_DDP, event.place)
-    elif it.notes.get("process group") and it.notes.get("cuda used"):
-        yield from _judge_group(it)
-
-
-def _judge_group(it: Interpreter) -> Iterator[RuleHit]:
-    """Yield that no rank sets its device, or none before objects are exchanged, where that is so."""
-    named = it.notes.get(_NAMED_BY_DDP, [])
-    by_rank = it.notes.get("rank device")
-    meets = it.notes.get(_ON_FIRST, [])[:1] if by_rank else []  # of what else names the rank's own GPU
-    placed = len(it.notes.get("device set", [])) > len(named) or (by_rank and not meets)
-    level = find_level(it) or Level.WARNING  # of ranks that the script starts
-    objects = it.notes.get(_OBJECTS, [])[:1] if len(it.notes.get("device set", [])) == len(named) else []
-    if (not placed or objects) and not it.notes.get(_OWN_GPU):
-        message = "no rank sets its device: all of them use the first GPU" + (" too" if meets else "")
-        own = "rank" if it.target.spawns else 'int(os.environ["LOCAL_RANK"])'
-        fix = f"torch.cuda.set_device({own}) after this"
-        level = (
-            Level.WARNING if named or meets or placed else level
-        )  # DDP stops at a model that is not where it says
-        if placed:
-            message = "no rank sets its device, and objects are exchanged through the first GPU by all"
-        if it.sources.has_unread():
-            level, message = Level.WARNING, f"{message}, unless a module that could not be read does it"
-        yield RuleHit(it.notes["process group"][0], message, fix, level, tuple(objects or meets))
-
-
-def _is_sharded_on_first(it: Interpreter, event: ScriptEvent) -> bool:
-    """Whether FSDP takes a model from the CPU, and to the current GPU, which is still the first.
-
-    Where something is on a GPU before, the model, or what holds it, or is a part of it, may be too.
-    """
-    if event.name != "sharded" or event.ref is None or event.call is None or it.state.device_set:
-        return False
-    named = event.call.open or event.call.get("device_id") is not None
-    return not named and not it.notes.get("cuda used")
-
-
-def _names_no_device(ids: Value) -> bool:
-    """Whether DDP takes the current device: by no device_ids, or by [None], of torch.device("cuda").index."""
-    return ids == NONE or (isinstance(ids, Seq) and not ids.open and set(ids.items) == {NONE})
