@@ -46,7 +46,7 @@ _ROWS = (
     FailureCategory("environment", False, "a package, a file, a right, room or time is missing, and a person must provide it",
                     "bad-checkpoint broken-interpreter container-launch device-busy disk-full driver-mismatch hf-hub-auth experiment-tracker"
                     " inductor-compile local-server missing-file missing-module nccl-p2p-unsupported nccl-version no-kernel-image package-conflict shm"
-                    " launch-refused scheduler-launch ssh-access time-limit too-many-open-files unknown-architecture S66 S94"),
+                    " launch-refused no-terminal scheduler-launch ssh-access time-limit too-many-open-files unknown-architecture S66 S94"),
     FailureCategory("unknown", False, "it is not known why it failed", "unknown"),
 )  # fmt: skip
 CATEGORIES = {row.name: row for row in _ROWS}

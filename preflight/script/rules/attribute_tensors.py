@@ -6,42 +6,17 @@ from collections.abc import Iterator
 from preflight import regex as re
 from preflight.script.syntax_trees import walk
 
-_MAKES = frozenset(
-    {
-        *(
-            "zeros",
-            "ones",
-            "arange",
-            "eye",
-            "linspace",
-            "logspace",
-            "full",
-            "rand",
-            "randn",
-            "from_numpy",
-            "randperm",
-        )
-    }
-    | {"FloatTensor", "LongTensor", "triu", "tril", "tensor", "as_tensor"}
-)
-_KEEPS = frozenset(
-    {
-        *(
-            "view",
-            "reshape",
-            "unsqueeze",
-            "squeeze",
-            "repeat",
-            "expand",
-            "permute",
-            "transpose",
-            "flatten",
-            "float",
-        )
-    }
-    | {"t", "long", "clone", "detach", "contiguous", "expand_as", "bool", "T"}
-)
+# fmt: off
+_MAKES = frozenset({
+    "zeros", "ones", "arange", "eye", "linspace", "logspace", "full", "rand", "randn", "from_numpy",
+    "randperm", "FloatTensor", "LongTensor", "triu", "tril", "tensor", "as_tensor",
+})
+_KEEPS = frozenset({
+    "view", "reshape", "unsqueeze", "squeeze", "repeat", "expand", "permute", "transpose", "flatten", "float",
+    "t", "long", "clone", "detach", "contiguous", "expand_as", "bool", "T",
+})
 """Methods whose result is on the device of their tensor."""
+# fmt: on
 _ASKS = frozenset(
     {"size", "shape", "view", "reshape", "device", "dim", "flatten", "permute", "transpose", "unsqueeze"}
 )
@@ -64,9 +39,11 @@ def list_tensors_left(cls: ast.ClassDef, lines: list[str]) -> Iterator[tuple[ast
         target = node.targets[0]
         if not (isinstance(target, ast.Attribute) and getattr(target.value, "id", "") == "self"):
             continue
+        if not _is_made(node.value, made, methods, 3):
+            continue
         word = re.compile(rf"\b{target.attr}\b")
         named = [line for line in lines if word.search(line)]
-        if not _is_made(node.value, made, methods, 3) or any(map(_MOVES.search, named)):
+        if any(map(_MOVES.search, named)):
             continue
         if sum(f"self.{target.attr} =" in line or f"self.{target.attr} +=" in line for line in named) != 1:
             continue

@@ -16,6 +16,8 @@ _UNWRAPS = re.compile(r"\.unwrap_model\(|\w\.module *(?:#|$)", re.MULTILINE)
 def find_unwrapped(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     """Yield where the model inside takes the name of its wrapper, in a loop that trains."""
     for source in it.sources.files() if event.name == "end" and it.sources.mention(_UNWRAPS) else ():
+        if not it.sources.parser.make(_UNWRAPS.search, source.text):
+            continue
         for node, name in it.sources.parser.find_by_kind(_list_unwrapped, source.tree):
             message = f"{name} is then the model inside, and the turns behind this exchange no gradients"
             yield RuleHit(source.place(node), message, f"another name for it than {name}", Level.WARNING)
@@ -30,7 +32,8 @@ def _list_unwrapped(kinds: ByKind) -> list[tuple[ast.Assign, str]]:
         inner = inner.value if isinstance(inner, ast.Attribute) and inner.attr == "module" else inner
         if not name or inner is value or getattr(inner, "id", "") != name:
             continue
-        for loop in (*kinds.get(ast.For, ()), *kinds.get(ast.While, ())):
+        loops = (*kinds.get(ast.For, ()), *kinds.get(ast.While, ()))
+        for loop in (each for each in loops if each.lineno < node.lineno <= (each.end_lineno or 0)):
             parts = walk(loop)
             calls = [part for part in parts if isinstance(part, ast.Call)]
             stores = [part for part in parts if isinstance(part, ast.Name) and part.id == name]
@@ -38,7 +41,7 @@ def _list_unwrapped(kinds: ByKind) -> list[tuple[ast.Assign, str]]:
             ends = any(isinstance(part, (ast.Break, ast.Return)) for part in parts)
             trains = {"backward", "step"} <= {get_last_name(call) for call in calls}
             called = any(getattr(call.func, "id", "") == name and call.lineno < node.lineno for call in calls)
-            if any(part is node for part in parts) and trains and called and len(again) == 1 and not ends:
+            if trains and called and len(again) == 1 and not ends:
                 found.append((node, name))
                 break
     return found

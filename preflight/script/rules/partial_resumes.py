@@ -22,7 +22,7 @@ _ALL = re.compile(
 
 def list_unread_states(it: Interpreter) -> Iterator[tuple[CodeLocation, CodeLocation, str, str]]:
     """Yield where weights are read without the state of an optimizer or scaler, and where that is saved."""
-    for source in it.sources.files():
+    for source in it.sources.files() if not it.sources.mention(_ALL) else ():
         if "load_state_dict" not in source.text:
             continue
         saved, read, loads = it.sources.parser.find_by_kind(_keys, source.tree)
@@ -30,7 +30,7 @@ def list_unread_states(it: Interpreter) -> Iterator[tuple[CodeLocation, CodeLoca
         continues = continues or any(
             key in read and form.search(key) for key in saved for form in _STATES.values()
         )
-        if not continues or not loads or it.sources.mention(_ALL):
+        if not continues or not loads:
             continue
         for key, (node, owner) in saved.items():
             kind = next((kind for kind, form in _STATES.items() if owner and form.search(owner)), "")

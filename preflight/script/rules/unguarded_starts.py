@@ -40,9 +40,7 @@ def _list_starts(kinds: ByKind) -> list[tuple[ast.Call, bool]]:
         (node, not isinstance(node, (ast.If, ast.Try))) for node in getattr(root_of(kinds), "body", ())
     ]
     for node, sure in waiting:  # which grows
-        if isinstance(node, _DEFINES) or (isinstance(node, ast.If) and "__name__" in unparse(node.test)):
-            continue
-        for call in (part for part in walk(node) if isinstance(part, ast.Call)):
+        for call in (part for part in _list_run(node) if isinstance(part, ast.Call)):
             if _STARTS.search(unparse(call.func)):
                 found.append((call, sure))
             name = get_last_name(call)
@@ -53,4 +51,15 @@ def _list_starts(kinds: ByKind) -> list[tuple[ast.Call, bool]]:
                 waiting += [
                     (each, sure and not returns and not isinstance(each, (ast.If, ast.Try))) for each in own
                 ]
+    return found
+
+
+def _list_run(node: ast.AST) -> list[ast.AST]:
+    """Return the parts of a statement that run when a file is imported: not what it defines, or guards."""
+    found, waiting = list[ast.AST](), [node]
+    for part in waiting:  # which grows
+        if isinstance(part, _DEFINES) or (isinstance(part, ast.If) and "__name__" in unparse(part.test)):
+            continue
+        found.append(part)
+        waiting += ast.iter_child_nodes(part)
     return found
