@@ -40,10 +40,11 @@ def autocast_fp16_without_a_scaler(it: Interpreter, event: ScriptEvent) -> Itera
         if event.values.get("dtype") == Dtype("float16") and it.target.capability is not None:
             it.note("sharded fp16", event.place)
         return
-    of_shards = event.name == "backward" and event.what == "raw" and not it.notes.get("scaler")
-    if of_shards and not re.search(_SCALES, it.source.text):
+    shards = it.notes.get("sharded fp16", ())
+    unscaled = event.name == "backward" and event.what == "raw" and not it.notes.get("scaler")
+    if shards and unscaled and not re.search(_SCALES, it.source.text):
         fix = "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler, or bfloat16"
-        yield from (RuleHit(at, _OF_SHARDS, fix, Level.WARNING) for at in it.notes.get("sharded fp16", ()))
+        yield from (RuleHit(at, _OF_SHARDS, fix, Level.WARNING) for at in shards)
     if event.name == "autocast":
         half = event.values.get("dtype") == Dtype("float16")
         on = event.values.get("enabled") == TRUE and event.what == "cuda" and it.target.capability is not None

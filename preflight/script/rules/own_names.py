@@ -47,7 +47,10 @@ def get_assigned_name(it: Interpreter, place: CodeLocation, *, of_module: bool =
 
 def call_at(it: Interpreter, place: CodeLocation) -> ast.Call | None:
     """Return the call at a place."""
-    return next((node for node, at in _calls_from(it, place) if at == place), None)
+    source = it.sources.get(place.path)
+    calls = it.sources.parser.list_nodes(source.tree, ast.Call) if source is not None else []
+    near = (node for node in calls if node.lineno == place.line)
+    return next((node for node in near if source is not None and source.place(node) == place), None)
 
 
 def find_call_words(it: Interpreter, place: CodeLocation) -> str:

@@ -168,6 +168,8 @@ def _stepped_again(it: Interpreter, event: ScriptEvent) -> Iterator[RuleHit]:
     call = event.call.node if event.call is not None else None
     if call is None or call.args or not isinstance(call.func, ast.Attribute):
         return
+    if not it.notes.get("scaler"):
+        return
     owner = unparse(call.func.value)
     for block in filter(None, (getattr(node, "body", None) for node in it.nodes)):
         rest = block if isinstance(block, list) else []
