@@ -36,6 +36,13 @@ def group_by_kind(nodes: Sequence[ast.AST]) -> ByKind:
     return found
 
 
+def find_start(node: ast.expr) -> ast.expr:
+    """Return what a chain of attributes starts with: `self` of `self.model.module`."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node
+
+
 def root_of(kinds: ByKind) -> ast.AST:
     """Return the node that holds all of these."""
     root: ast.AST = next(iter(kinds.values()))[0]

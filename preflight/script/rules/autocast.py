@@ -10,7 +10,7 @@ from preflight.script.interpreter.events import ScriptEvent
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.rules.own_names import name_of
 from preflight.script.rules.registry import Level, RuleHit, rule
-from preflight.script.syntax_trees import walk
+from preflight.script.syntax_trees import find_start, walk
 from preflight.script.values import Const, Dtype, ExternalName, Ref
 from preflight.script.values.constants import TRUE
 from preflight.script.values.operations import as_text, list_values
@@ -120,17 +120,11 @@ def _is_around_others(it: Interpreter, event: ScriptEvent) -> bool:
     if node is None or not _STEPS.isdisjoint(_called(node)):
         return False
     calls = [part.func for item in node.body for part in walk(item) if isinstance(part, ast.Call)]
-    roots = [each for each in map(_find_root, calls) if not isinstance(it.evaluate(each), ExternalName)]
+    roots = [each for each in map(find_start, calls) if not isinstance(it.evaluate(each), ExternalName)]
     if not roots or any(not isinstance(root, ast.Name) or root.id == "self" for root in roots):
         return False
     things = [it.thing(it.evaluate(root)) for root in roots]
     return not any(thing is not None and isinstance(thing.get("accelerator"), Ref) for thing in things)
-
-
-def _find_root(node: ast.expr) -> ast.expr:
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return node
 
 
 def _makes_samples(block: list[ast.stmt]) -> bool:

@@ -8,7 +8,7 @@ from preflight.facts.script import CodeLocation
 from preflight.script.interpreter.interpreter import Interpreter
 from preflight.script.rules.unused_code import find_unused_lines, group_calls_by_name
 from preflight.script.source import Source
-from preflight.script.syntax_trees import ByKind, walk
+from preflight.script.syntax_trees import ByKind, find_start, walk
 from preflight.script.values import ExternalName
 
 _EXCHANGES = re.compile(
@@ -212,7 +212,8 @@ def _made_of_no_weights(nodes: Sequence[ast.AST]) -> set[str]:
     made = {name for names, _ in stores for name in names}
     for names, value in stores:
         parts = walk(value)
-        called = {id(_root(part.func)) for part in parts if isinstance(part, ast.Call)}  # model(x) has none
+        # model(x) has none
+        called = {id(find_start(part.func)) for part in parts if isinstance(part, ast.Call)}
         parts = [part for part in parts if id(part) not in called]
         if any(_OF_WEIGHTS.search(_used_name(part)) or _is_of_gradients(part) for part in parts):
             weights |= names
@@ -221,12 +222,6 @@ def _made_of_no_weights(nodes: Sequence[ast.AST]) -> set[str]:
     }:
         weights |= more
     return made - weights
-
-
-def _root(node: ast.AST) -> ast.AST:
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return node
 
 
 def _stored(node: ast.AST) -> tuple[set[str], ast.expr] | None:
